@@ -1,0 +1,95 @@
+"""Argument layout: how launch arguments lie in memory, derived from their types alone.
+
+Compiler and runtime both compute it from the signature, so an image needs no copy of it beyond a
+check.  A layout is a flat list of fields in C struct order and natural alignment:
+
+========== ================================================================
+scalar     one field of its own width (weak numbers 8 or 16 bytes; bool 1 byte; complex two halves)
+array      address (u64), `ndim` extents (i64), then, unless layout is ``C``, `ndim` byte strides (i64)
+tuple      its items, in order, recursively; a named tuple or frozen dataclass likewise
+object     two words: identity, identity of its class
+type       one word
+none, literal   nothing
+========== ================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from sterna.types import (
+    NONE, OPAQUE, TYPE_TAG, ArrayType, LiteralType, Scalar, StructType, TupleType, Type,
+)  # fmt: skip
+
+__all__ = ["ArgField", "ArgLayout", "arg_layout", "scalar_code", "words_of_array"]
+
+
+@dataclass(frozen=True, slots=True)
+class ArgField:
+    """One field: byte offset, `struct` format character (native sizes), scalar type (None: a word)."""
+
+    offset: int
+    code: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class ArgLayout:
+    """All fields of a signature, the `struct` format that packs them, and the total size in bytes."""
+
+    fields: tuple[ArgField, ...]
+    format: str
+    size: int
+
+
+_CODES = {
+    ("b", 8): "?", ("i", 8): "b", ("i", 16): "h", ("i", 32): "i", ("i", 64): "q",
+    ("u", 8): "B", ("u", 16): "H", ("u", 32): "I", ("u", 64): "Q",
+    ("f", 16): "e", ("f", 32): "f", ("f", 64): "d", ("e", 16): "H",
+    ("c", 64): "ff", ("c", 128): "dd",
+}  # fmt: skip
+_SIZES = {"?": 1, "b": 1, "B": 1, "h": 2, "H": 2, "e": 2, "i": 4, "I": 4, "f": 4, "q": 8, "Q": 8, "d": 8}
+
+
+def scalar_code(t: Scalar) -> str:
+    """`struct` characters of a scalar: one, or two for a complex number."""
+    return _CODES[t.kind, t.bits]
+
+
+def words_of_array(t: ArrayType) -> int:
+    """Words of an array in an argument list: address, extents, and strides unless C-ordered."""
+    return 1 + t.ndim * (1 if t.layout == "C" else 2)
+
+
+def flat_codes(t: Type) -> str:
+    """`struct` characters of one argument of type `t`, in order, without padding."""
+    if isinstance(t, Scalar):
+        return scalar_code(t)
+    if isinstance(t, ArrayType):
+        return "Q" + "q" * (words_of_array(t) - 1)
+    if isinstance(t, TupleType | StructType):
+        return "".join(flat_codes(item) for item in t.items)
+    if t == OPAQUE:
+        return "QQ"
+    if t == TYPE_TAG:
+        return "Q"
+    if t == NONE or isinstance(t, LiteralType):
+        return ""
+    raise TypeError(f"a value of type {t} cannot be a launch argument")
+
+
+@lru_cache(maxsize=4096)
+def arg_layout(types: tuple[Type, ...]) -> ArgLayout:
+    """Lay out arguments of these types."""
+    offset, parts, fields = 0, ["="], []
+    for code in "".join(flat_codes(t) for t in types):
+        size = _SIZES[code]
+        pad = -offset % size
+        if pad:
+            parts.append(f"{pad}x")
+        offset += pad
+        fields.append(ArgField(offset, code, size))
+        parts.append(code)
+        offset += size
+    return ArgLayout(tuple(fields), "".join(parts), offset)

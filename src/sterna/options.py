@@ -1,0 +1,97 @@
+"""Compile options: what a kernel's decorator, the environment and a launch form may choose.
+
+All of them change the code, so all of them are in the key (I8); an option given its own
+default is the same as one not given.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+__all__ = ["CompileOptions", "STRATEGIES"]
+
+STRATEGIES = ("bake", "patch", "table")
+_TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
+
+
+@dataclass(frozen=True, slots=True)
+class CompileOptions:
+    """Options of one compilation.
+
+    Attributes
+    ----------
+    boundscheck : bool
+        Check indices and report out-of-range ones as IndexError (``STERNA_BOUNDSCHECK``).
+    fastmath : bool
+        Allow reassociation, contraction and approximate functions (``STERNA_FASTMATH``).
+    debug : bool
+        Keep debug information and do not optimise beyond level 1 (``STERNA_DEBUG``).
+    opt : int
+        Optimisation level, 0 to 3 (``STERNA_OPT``).
+    strategy : str
+        How host references reach the code: ``bake``, ``patch`` or ``table``; empty for the target's own
+        (``STERNA_STRATEGY``).
+    over : int
+        Number of axes of an ``over(shape)`` launch, 0 for explicit blocks and threads.  Set by the launch.
+    """
+
+    boundscheck: bool = True
+    fastmath: bool = False
+    debug: bool = False
+    opt: int = 3
+    strategy: str = ""
+    over: int = 0
+
+    def __post_init__(self) -> None:
+        if self.opt not in range(4) or isinstance(self.opt, bool):
+            raise ValueError(f"opt is {self.opt!r}; allowed are 0, 1, 2, 3")
+        if self.strategy and self.strategy not in STRATEGIES:
+            raise ValueError(f"strategy is {self.strategy!r}; allowed are {', '.join(STRATEGIES)}")
+
+    def key_fields(self) -> dict[str, Any]:
+        """Options by name, as the key and the image's provenance hold them."""
+        return asdict(self)
+
+    def with_(self, **changes: Any) -> CompileOptions:
+        """A copy with some options changed."""
+        return replace(self, **changes)
+
+    @classmethod
+    def from_environment(cls, **given: Any) -> CompileOptions:
+        """Options from the decorator's keywords, then ``STERNA_*`` variables, then defaults.
+
+        Raises
+        ------
+        TypeError
+            For an unknown keyword.
+        ValueError
+            For a value out of range, or a variable that cannot be read.
+        """
+        known = {f.name: f for f in fields(cls) if f.name != "over"}
+        unknown = set(given) - set(known)
+        if unknown:
+            raise TypeError(f"unknown kernel option {sorted(unknown)[0]!r}; known: {', '.join(known)}")
+        values: dict[str, Any] = {}
+        for name in known:
+            text = os.environ.get(f"STERNA_{name.upper()}")
+            if name in given:
+                values[name] = given[name]
+            elif text:
+                values[name] = _parse(name, text, known[name].default)
+        return cls(**values)
+
+
+def _parse(name: str, text: str, default: Any) -> Any:
+    variable = f"STERNA_{name.upper()}"
+    if isinstance(default, bool):
+        if text.lower() in _TRUE | _FALSE:
+            return text.lower() in _TRUE
+        raise ValueError(f"{variable}={text!r}; allowed are 1 and 0")
+    if isinstance(default, int):
+        try:
+            return int(text)
+        except ValueError:
+            raise ValueError(f"{variable}={text!r} is not a number") from None
+    return text

@@ -1,0 +1,32 @@
+"""The list of targets: a new one is a new folder and one line here."""
+
+from __future__ import annotations
+
+import importlib
+from functools import cache
+
+from sterna.targets.base import Target
+
+__all__ = ["TARGETS", "target"]
+
+TARGETS: dict[str, str] = {
+    "cpu": "sterna.targets.cpu.target",
+}
+"""Target name → module that has ``default_target()`` and ``parse_target(arch)``."""
+
+
+@cache
+def target(name: str = "cpu") -> Target:
+    """The target called `name`, or ``name-arch`` for another architecture than this machine's.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name or architecture; lists what there is.
+    """
+    base, _, arch = name.partition("-")
+    if base not in TARGETS:
+        raise ValueError(f"unknown target {name!r}; known targets: {', '.join(sorted(TARGETS))}")
+    module = importlib.import_module(TARGETS[base])
+    found: Target = module.parse_target(arch) if arch else module.default_target()
+    return found
