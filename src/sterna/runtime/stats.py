@@ -1,0 +1,114 @@
+"""Counters of this process: compilations, links, launches, where images were found.
+
+`compiles` is the counter that tests of relocation rely on: every compilation in this process goes through
+`count_compile`, which is also where `require_precompiled` refuses (so "no compiler ran" is asserted, never
+assumed).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from types import TracebackType
+from typing import Any
+
+from sterna.errors import CompilerUnavailable
+
+__all__ = ["count", "count_compile", "require_precompiled", "stats"]
+
+_lock = threading.Lock()
+_counters: dict[str, int] = dict.fromkeys(("compiles", "links", "launches", "hits", "misses", "stored"), 0)
+_hits: dict[str, int] = {}
+_required = os.environ.get("STERNA_REQUIRE_PRECOMPILED", "") in ("1", "true", "yes", "on")
+
+
+def count(name: str, amount: int = 1) -> None:
+    """Add to a counter."""
+    with _lock:
+        _counters[name] += amount
+
+
+def count_hit(label: str) -> None:
+    """Count an image found in the store called `label`."""
+    with _lock:
+        _counters["hits"] += 1
+        _hits[label] = _hits.get(label, 0) + 1
+
+
+def count_compile(what: str) -> None:
+    """Count one compilation, or refuse it.
+
+    Raises
+    ------
+    CompilerUnavailable
+        While `require_precompiled` is in force.
+    """
+    if _required:
+        raise CompilerUnavailable(
+            f"{what} is not in any store, and require_precompiled() forbids compiling. "
+            "Build it ahead (kernel.specialize(…) with a writable store), or lift the requirement."
+        )
+    count("compiles")
+
+
+def stats() -> dict[str, Any]:
+    """Counters of this process.
+
+    Returns
+    -------
+    dict
+        ``compiles``, ``links``, ``launches``, ``hits``, ``misses``, ``stored`` (integers) and ``hits_by_store``
+        (store label → hits).
+
+    Examples
+    --------
+    >>> import sterna
+    >>> sterna.stats()["compiles"]
+    0
+    """
+    with _lock:
+        return {**_counters, "hits_by_store": dict(_hits)}
+
+
+class _Requirement:
+    """What `require_precompiled` returns: in force at once, lifted by leaving a ``with`` block."""
+
+    def __init__(self, previous: bool) -> None:
+        self._previous = previous
+
+    def __enter__(self) -> _Requirement:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _set_required(self._previous)
+
+
+def _set_required(value: bool) -> None:
+    global _required
+    _required = value
+
+
+def require_precompiled(required: bool = True) -> _Requirement:
+    """Make any compilation in this process an error (also ``STERNA_REQUIRE_PRECOMPILED=1``).
+
+    Parameters
+    ----------
+    required : bool
+        False lifts the requirement.
+
+    Returns
+    -------
+    context manager
+        Leaving its ``with`` block restores the former state; without ``with`` the requirement stays.
+
+    Examples
+    --------
+    >>> import sterna
+    >>> with sterna.require_precompiled():
+    ...     pass
+    """
+    previous = _required
+    _set_required(required)
+    return _Requirement(previous)
