@@ -1,0 +1,33 @@
+"""The kernel language: what device code may say beyond Python itself.
+
+Ordinary Python functions and objects, re-exported by `sterna`.  On the host they raise
+`DeviceOnlyError`; in device code the compiler knows them by `__sterna_intrinsic__`, and in
+`sterna.interpret` they do the real thing.
+"""
+
+from sterna.language import atomic, local, shared
+from sterna.language.bits import brev, cbrt, clz, ffs, fma, inbounds, mul_hi, popc, rsqrt, selp
+from sterna.language.dtypes import (
+    bfloat16, bool_, complex64, complex128, float16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32,
+    uint64,
+)  # fmt: skip
+from sterna.language.index import blockDim, blockIdx, grid, gridDim, gridsize, laneid, threadIdx, warpsize
+from sterna.language.sync import (
+    syncthreads, syncthreads_and, syncthreads_count, syncthreads_or, syncwarp, threadfence, threadfence_block,
+    threadfence_system,
+)  # fmt: skip
+from sterna.language.warp import (
+    activemask, all_sync, any_sync, ballot_sync, eq_sync, lanemask_lt, match_all_sync, match_any_sync, reduce_add_sync,
+    reduce_and_sync, reduce_max_sync, reduce_min_sync, reduce_or_sync, reduce_xor_sync, shfl_down_sync, shfl_sync,
+    shfl_up_sync, shfl_xor_sync,
+)  # fmt: skip
+
+__all__ = [
+    "activemask", "all_sync", "any_sync", "atomic", "ballot_sync", "bfloat16", "blockDim", "blockIdx", "bool_", "brev",
+    "cbrt", "clz", "complex128", "complex64", "eq_sync", "ffs", "float16", "float32", "float64", "fma", "grid", "gridDim",
+    "gridsize", "inbounds", "int16", "int32", "int64", "int8", "laneid", "lanemask_lt", "local", "match_all_sync",
+    "match_any_sync", "mul_hi", "popc", "reduce_add_sync", "reduce_and_sync", "reduce_max_sync", "reduce_min_sync",
+    "reduce_or_sync", "reduce_xor_sync", "rsqrt", "selp", "shared", "shfl_down_sync", "shfl_sync", "shfl_up_sync",
+    "shfl_xor_sync", "syncthreads", "syncthreads_and", "syncthreads_count", "syncthreads_or", "syncwarp", "threadIdx",
+    "threadfence", "threadfence_block", "threadfence_system", "uint16", "uint32", "uint64", "uint8", "warpsize",
+]  # fmt: skip

@@ -1,0 +1,95 @@
+"""Where an intrinsic's meaning comes from on the host: nowhere, or the interpreter's thread.
+
+Device code never runs these bodies: the compiler recognises an intrinsic by its attribute
+`__sterna_intrinsic__` (its *table name*) and a target overlays it.  On the host a call looks for the
+implementations that `sterna.interpret` put in place for the calling thread; with none there it raises
+`DeviceOnlyError`, so a kernel helper called by mistake on the host says so instead of giving a number.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar, cast
+
+from sterna.errors import DeviceOnlyError
+
+__all__ = ["Implementations", "active", "intrinsic", "perform", "running"]
+
+Implementations = Mapping[str, Callable[..., Any]]
+"""Table name → what it does for one thread of an interpreted launch."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _ThreadState(threading.local):
+    """The implementations in force in one host thread."""
+
+    table: Implementations | None = None
+
+
+_STATE = _ThreadState()
+
+
+def active() -> Implementations | None:
+    """The implementations of the device thread that the calling host thread interprets, or None."""
+    return _STATE.table
+
+
+@contextmanager
+def running(table: Implementations) -> Iterator[None]:
+    """Give the calling host thread the implementations of one device thread."""
+    before, _STATE.table = _STATE.table, table
+    try:
+        yield
+    finally:
+        _STATE.table = before
+
+
+def perform(name: str, *args: Any, **kwargs: Any) -> Any:
+    """Do what intrinsic `name` means for the calling thread.
+
+    Raises
+    ------
+    DeviceOnlyError
+        On the host, outside an interpreted launch.
+    """
+    table = _STATE.table
+    if table is None:
+        shown = name.replace("thread_idx", "threadIdx").replace("block_idx", "blockIdx")
+        shown = shown.replace("block_dim", "blockDim").replace("grid_dim", "gridDim")
+        call = shown if "Idx." in shown or "Dim." in shown or name in ("laneid", "warpsize") else f"{shown}()"
+        raise DeviceOnlyError(f"{call} runs on the device only; use it in a kernel, or run the kernel by sterna.interpret")
+    return table[name](*args, **kwargs)
+
+
+def intrinsic(name: str, result: str) -> Callable[[F], F]:
+    """Mark a function as an operation of the kernel language.
+
+    Parameters
+    ----------
+    name : str
+        Table name, unique in the language (``sterna.language.names``).
+    result : str
+        What a call gives: a scalar type's name (``int`` is a Python number, weak in arithmetic), ``none``,
+        ``same`` (the type of the value argument), ``float`` of it (``floating``), or ``special`` (see its docstring).
+
+    Returns
+    -------
+    callable
+        A function with the same signature and docstring, `__sterna_intrinsic__` and `__sterna_result__`.
+    """
+
+    def mark(function: F) -> F:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return perform(name, *args, **kwargs)
+
+        marked = cast(Any, call)
+        marked.__sterna_intrinsic__ = name
+        marked.__sterna_result__ = result
+        return cast(F, call)
+
+    return mark
