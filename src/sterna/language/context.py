@@ -61,7 +61,7 @@ def perform(name: str, *args: Any, **kwargs: Any) -> Any:
         shown = name.replace("thread_idx", "threadIdx").replace("block_idx", "blockIdx")
         shown = shown.replace("block_dim", "blockDim").replace("grid_dim", "gridDim")
         call = shown if "Idx." in shown or "Dim." in shown or name in ("laneid", "warpsize") else f"{shown}()"
-        raise DeviceOnlyError(f"{call} runs on the device only; use it in a kernel, or run the kernel by sterna.interpret")
+        raise DeviceOnlyError(f"{call} runs on the device only; call it from a kernel, or use sterna.interpret")
     return table[name](*args, **kwargs)
 
 

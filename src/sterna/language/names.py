@@ -29,6 +29,8 @@ INTRINSICS: dict[str, Any] = {
 """Table name → function or value object, in the order of the language's modules."""
 
 OPERATIONS: tuple[str, ...] = tuple(
-    operation for name in INTRINSICS for operation in ([f"{name}.{axis}" for axis in "xyz"] if name in VECTORS else [name])
+    operation
+    for name in INTRINSICS
+    for operation in ([f"{name}.{axis}" for axis in "xyz"] if name in VECTORS else [name])
 )
 """Every operation's name, as the interpreter and the targets implement them."""
