@@ -1,0 +1,119 @@
+"""Linking: image + this session + one device → a loaded kernel.
+
+Order matters: the code is loaded, every record is resolved, checked against the code and delivered, and only
+then is the kernel handed out; a kernel that could run with an unwritten slot does not exist.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from types import FunctionType
+from typing import Any
+
+from sterna.abi import ArgLayout
+from sterna.errors import LinkError
+from sterna.image.format import KernelImage
+from sterna.relocation.record import WORD_BYTES
+from sterna.relocation.resolve import Resolution, resolve_manifest
+from sterna.runtime import stats
+from sterna.targets.base import Device, LoadedModule
+
+__all__ = ["LoadedKernel", "link"]
+
+
+class LoadedKernel:
+    """One image loaded on one device, with this session's words in place.
+
+    Attributes
+    ----------
+    image : KernelImage
+        What was loaded.
+    module : LoadedModule
+        The device's handle.
+    words : mapping of str to tuple of int
+        Slot name → words delivered when it was linked.
+    """
+
+    def __init__(self, image: KernelImage, device: Device, module: LoadedModule, resolution: Resolution) -> None:
+        self.image, self.device, self.module = image, device, module
+        self._resolution = resolution
+        self.words: Mapping[str, tuple[int, ...]] = resolution.words
+        for value, record in resolution.globals:
+            value.attach(module, record)
+        self._lock = threading.Lock()
+        self._loaded = True
+
+    def unload(self) -> None:
+        """Unload the code and release what its words named; no launch may follow."""
+        with self._lock:
+            if not self._loaded:
+                return
+            self._loaded = False
+        for value, record in self._resolution.globals:
+            value.detach(self.module, record)
+        self.module.unload()
+        self._resolution.holder.release()
+
+    def __del__(self) -> None:
+        if getattr(self, "_loaded", False):
+            self.unload()
+
+
+def link(image: KernelImage, function: FunctionType, device: Device, layout: ArgLayout) -> LoadedKernel:
+    """Load `image` on `device` and deliver the words of this session.
+
+    Parameters
+    ----------
+    image : KernelImage
+        For exactly this device's architecture (I10).
+    function : function
+        The live kernel function its paths start at.
+    device : Device
+        Where it will run.
+    layout : ArgLayout
+        Layout of the launch arguments.
+
+    Raises
+    ------
+    LinkError
+        When code and manifest disagree, or a reference cannot be resolved (I5).
+    """
+    if image.target != device.target.name or image.arch != device.target.arch:
+        raise LinkError(
+            f"kernel {image.name}: the image is for {image.target}-{image.arch}, device {device.name} is "
+            f"{device.target}"
+        )
+    module = device.load(image, layout)
+    try:
+        resolution = resolve_manifest(image.manifest, function, device, image.name)  # type: ignore[arg-type]
+        _deliver(image, module, resolution)
+    except BaseException:
+        module.unload()
+        raise
+    stats.count("links")
+    return LoadedKernel(image, device, module, resolution)
+
+
+def _deliver(image: KernelImage, module: LoadedModule, resolution: Resolution) -> None:
+    manifest = image.manifest
+    if manifest.strategy == "table":
+        module.set_table(resolution.table(manifest))
+        return
+    if manifest.strategy == "bake":
+        return
+    for record in manifest:
+        size = module.slot_size(record.slot)
+        if size != record.words * WORD_BYTES:
+            found = "no such symbol" if size is None else f"{size} bytes"
+            raise LinkError(
+                f"kernel {image.name}: slot {record.slot} of reference {record.path!r} should be "
+                f"{record.words * WORD_BYTES} bytes in the code; found {found}. The image is damaged or was made by "
+                "another version; delete it or compile again."
+            )
+    module.write_slots(resolution.words)
+
+
+def addresses(loaded: LoadedKernel) -> dict[str, Any]:
+    """Slot → words, as hexadecimal text for reports."""
+    return {slot: [hex(word) for word in words] for slot, words in loaded.words.items()}

@@ -1,0 +1,202 @@
+"""Launch arguments: their types, a cheap dispatch key, and packing into the argument layout.
+
+The key of an argument decides which specialisation runs; it is equal for two values exactly when their
+device types are equal, and is found without building a type for the common cases.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from sterna.abi import ArgLayout, arg_layout
+from sterna.errors import SignatureError
+from sterna.relocation.roots import note_argument
+from sterna.typeof import type_of
+from sterna.types import (
+    BFLOAT16,
+    OPAQUE,
+    PYINT,
+    TYPE_TAG,
+    ArrayType,
+    Scalar,
+    StructType,
+    TupleType,
+    Type,
+)
+
+__all__ = ["ArgumentPacker", "adapt_argument", "argument_key", "signature_text"]
+
+_FLAGS = 0x1 | 0x2 | 0x100 | 0x400  # C-contiguous, F-contiguous, aligned, writeable
+_PLAIN = frozenset({int, float, bool, complex, type(None)})
+_FOREIGN = ("__cuda_array_interface__", "__dlpack__")
+Put = Callable[[Any, list[Any]], None]
+
+
+def argument_key(value: Any) -> Hashable:
+    """A hashable that is equal for values of one device type; cheap for arrays and numbers."""
+    cls = type(value)
+    if cls is np.ndarray:
+        return value.dtype, value.ndim, value.flags.num & _FLAGS
+    if cls in _PLAIN:
+        return cls
+    found: Hashable = getattr(value, "__sterna_key__", None)
+    return type_of(value) if found is None else found
+
+
+def adapt_argument(value: Any) -> Any:
+    """Turn an array of another library on the host into a NumPy view; anything else is returned as it is.
+
+    Raises
+    ------
+    SignatureError
+        For a masked array, whose mask a kernel would ignore.
+    """
+    cls = type(value)
+    if cls in _PLAIN or cls is np.ndarray or isinstance(value, np.generic | str | tuple):
+        return np.asarray(value) if isinstance(value, np.void) else value
+    if isinstance(value, np.ma.MaskedArray):
+        raise SignatureError("a masked array was given, and kernels ignore masks; pass array.filled(value) or array.data")
+    if isinstance(value, np.ndarray) or getattr(cls, "__sterna_array__", False):
+        return value
+    if hasattr(cls, "__dlpack__") and not hasattr(cls, "__cuda_array_interface__"):
+        return np.from_dlpack(value)
+    return value
+
+
+def signature_text(types: Sequence[Type]) -> str:
+    """The signature as keys, images and messages show it: ``(array(float32, 1, C), int)``."""
+    return f"({', '.join(map(str, types))})"
+
+
+class ArgumentPacker:
+    """Packs the arguments of one signature into bytes.
+
+    Parameters
+    ----------
+    kernel : str
+        For messages.
+    names : sequence of str
+        Parameter names, for messages.
+    types : tuple of Type
+        The signature.
+    """
+
+    def __init__(self, kernel: str, names: Sequence[str], types: tuple[Type, ...]) -> None:
+        self.layout: ArgLayout = arg_layout(types)
+        self._struct = struct.Struct(self.layout.format)
+        self._puts = tuple(_put(t) for t in types)
+        self._kernel, self._names, self._types = kernel, tuple(names), types
+
+    def pack(self, args: Sequence[Any]) -> bytes:
+        """Arguments (already checked to be of this signature) as bytes.
+
+        Raises
+        ------
+        SignatureError
+            For a Python int that does not fit 64 bits.
+        """
+        values: list[Any] = []
+        for put, arg in zip(self._puts, args, strict=True):
+            put(arg, values)
+        try:
+            return self._struct.pack(*values)
+        except struct.error:
+            raise self._explain(args) from None
+
+    def _explain(self, args: Sequence[Any]) -> SignatureError:
+        for name, t, arg in zip(self._names, self._types, args, strict=True):
+            try:
+                ArgumentPacker(self._kernel, (name,), (t,))._struct.pack(*_values(t, arg))
+            except struct.error:
+                given = f"{arg!r:.60}"
+                return SignatureError(
+                    f"kernel {self._kernel}: argument {name} = {given} does not fit {t}"
+                    + (" (64-bit signed)" if t == PYINT else "")
+                )
+        return SignatureError(f"kernel {self._kernel}: the arguments cannot be packed as {self._types}")
+
+
+def _values(t: Type, arg: Any) -> list[Any]:
+    values: list[Any] = []
+    _put(t)(arg, values)
+    return values
+
+
+def _put(t: Type) -> Put:
+    """The function that appends the fields of a value of type `t`, in layout order."""
+    if isinstance(t, ArrayType):
+        return _put_array if t.layout == "C" else _put_strided
+    if isinstance(t, Scalar):
+        if t == BFLOAT16:
+            return _put_bits16
+        return _put_complex if t.kind == "c" else _put_scalar
+    if isinstance(t, TupleType):
+        return _put_items(tuple(_put(item) for item in t.items))
+    if isinstance(t, StructType):
+        return _put_fields(t.names, tuple(_put(item) for item in t.items))
+    if t == OPAQUE:
+        return _put_object
+    return _put_class if t == TYPE_TAG else _put_nothing
+
+
+def _address(value: Any) -> int:
+    if isinstance(value, np.ndarray):
+        return value.__array_interface__["data"][0]
+    return int(value.address)
+
+
+def _put_array(value: Any, out: list[Any]) -> None:
+    out.append(_address(value))
+    out.extend(value.shape)
+
+
+def _put_strided(value: Any, out: list[Any]) -> None:
+    out.append(_address(value))
+    out.extend(value.shape)
+    out.extend(value.strides)
+
+
+def _put_scalar(value: Any, out: list[Any]) -> None:
+    out.append(value)
+
+
+def _put_bits16(value: Any, out: list[Any]) -> None:
+    out.append(int(value))
+
+
+def _put_complex(value: Any, out: list[Any]) -> None:
+    out.append(value.real)
+    out.append(value.imag)
+
+
+def _put_object(value: Any, out: list[Any]) -> None:
+    out.append(note_argument(value))
+    out.append(note_argument(type(value)))
+
+
+def _put_class(value: Any, out: list[Any]) -> None:
+    out.append(note_argument(value))
+
+
+def _put_nothing(value: Any, out: list[Any]) -> None:
+    return
+
+
+def _put_items(puts: tuple[Put, ...]) -> Put:
+    def put(value: Any, out: list[Any]) -> None:
+        for item_put, item in zip(puts, value, strict=True):
+            item_put(item, out)
+
+    return put
+
+
+def _put_fields(names: tuple[str, ...], puts: tuple[Put, ...]) -> Put:
+    def put(value: Any, out: list[Any]) -> None:
+        for name, item_put in zip(names, puts, strict=True):
+            item_put(getattr(value, name), out)
+
+    return put
