@@ -197,26 +197,22 @@ def list_folder(path: str) -> list[str]:
         return []
 
 
-def sweep_temporaries(folder: str, now: float) -> int:
+def sweep_temporaries(folder: str, written: str) -> int:
     """Remove what killed writers left in `folder`; the number of files removed.
 
-    A file is abandoned when its writer, on this machine, is gone, or when it is a day older than `now`.  Sweeping
-    a file that is still being written costs its writer a second attempt, nothing else.
-
-    Parameters
-    ----------
-    folder : str
-        Where.
-    now : float
-        Modification time of a file just written there: the file system's own clock, which may differ from ours.
+    A file is abandoned when its writer, on this machine, is gone, or when it is a day older than the file
+    `written`, just written there: that is the file system's own clock, which may differ from ours.  Sweeping a file
+    that is still being written costs its writer a second attempt, nothing else.
     """
-    removed = 0
-    for name in list_folder(folder):
-        if name.startswith(TEMPORARY_PREFIX):
-            path = os.path.join(folder, name)
-            if _is_abandoned(name, path, now):
-                removed += remove(path)
-    return removed
+    names = [n for n in list_folder(folder) if n.startswith(TEMPORARY_PREFIX)]
+    if not names:
+        return 0
+    try:
+        now = os.stat(written).st_mtime
+    except OSError:
+        return 0
+    paths = [(name, os.path.join(folder, name)) for name in names]
+    return sum(remove(path) for name, path in paths if _is_abandoned(name, path, now))
 
 
 def _is_abandoned(name: str, path: str, now: float) -> bool:

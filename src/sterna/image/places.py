@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
+from types import ModuleType
 
 from sterna.errors import BundleError
 
@@ -65,19 +66,23 @@ def bundle_folder(module: str) -> str:
     It lies in the outermost regular package: ``<folder of package>/__sterna__``.  For a module outside any regular
     package it lies beside the module's file.
     """
-    modules = sys.modules
+    own = sys.modules.get(module)
     if module == "__main__":
-        spec = getattr(modules.get(module), "__spec__", None)  # python -m package.module
+        spec = getattr(own, "__spec__", None)  # of python -m package.module
         module = spec.name.removesuffix(".__main__") if spec is not None else module
     parts = module.split(".")
     for end in range(1, len(parts) + 1):
-        found = modules.get(".".join(parts[:end]))
-        file = getattr(found, "__file__", None)
-        if isinstance(file, str) and hasattr(found, "__path__"):
-            return os.path.join(os.path.dirname(os.path.abspath(file)), BUNDLE_FOLDER)
-    found = modules.get(module) or modules.get("__main__" if module not in modules else module)
-    file = getattr(found, "__file__", None)
-    return os.path.join(os.path.dirname(os.path.abspath(file)), BUNDLE_FOLDER) if isinstance(file, str) else ""
+        package = sys.modules.get(".".join(parts[:end]))
+        if hasattr(package, "__path__") and (folder := _folder_of(package)):
+            return os.path.join(folder, BUNDLE_FOLDER)
+    folder = _folder_of(own)
+    return os.path.join(folder, BUNDLE_FOLDER) if folder else ""
+
+
+def _folder_of(module: ModuleType | None) -> str:
+    """Folder of a module's file; empty for a namespace package and for a module without a file."""
+    file = getattr(module, "__file__", None)
+    return os.path.dirname(os.path.abspath(file)) if isinstance(file, str) else ""
 
 
 def register_store(path: str | os.PathLike[str]) -> None:

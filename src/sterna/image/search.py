@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -217,7 +217,7 @@ class SearchPath:
         misses.append(Miss(store, "; ".join(reasons)))
         return None
 
-    def _keys(self, store: Store, request: Request, key: str, key_of: KeyOf) -> Any:
+    def _keys(self, store: Store, request: Request, key: str, key_of: KeyOf) -> Iterator[str]:
         """Keys to ask a store for: this environment's, then those of the versions it declares where that is right."""
         if key:
             yield key
@@ -270,15 +270,15 @@ class SearchPath:
         fingerprint : str
             Of the code object.
         module : str
-            Name of the function's module, whose bundle is asked first.
+            Name of the function's module, whose bundle is asked first; empty for all bundles met so far.
         entry_points : bool
             Ask the stores of entry points too (slow): for a function whose source cannot be had.
         """
-        stores = list(self._near_stores(module))
-        if entry_points:
+        stores = [*self._near_stores(module), *(self._entry_points or ())]
+        if not module:
+            stores[:0] = [bundle for bundle in self._bundles.values() if bundle is not None]
+        if entry_points and self._entry_points is None:
             stores += self._entry_point_stores(module)
-        elif self._entry_points:
-            stores += self._entry_points
         for store in stores:
             facts = store.get_facts(fingerprint)
             if facts is not None:
@@ -323,6 +323,7 @@ def _default_key_of() -> KeyOf:
 
 
 _default: list[tuple[tuple[Any, ...], SearchPath]] = []
+_default_lock = threading.Lock()
 
 
 def default_search_path() -> SearchPath:
@@ -331,7 +332,8 @@ def default_search_path() -> SearchPath:
     The same object until one of them changes.
     """
     state = (*map(os.environ.get, _VARIABLES), registered_folders())
-    if not _default or _default[0][0] != state:
-        path = SearchPath((*registered_folders(), *environment_folders()), user_cache())
-        _default[:] = [(state, path)]
-    return _default[0][1]
+    with _default_lock:
+        if not _default or _default[0][0] != state:
+            path = SearchPath((*registered_folders(), *environment_folders()), user_cache())
+            _default[:] = [(state, path)]
+        return _default[0][1]

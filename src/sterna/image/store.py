@@ -176,9 +176,15 @@ class Store:
             ready = self._declare(image.place, versions)  # first, so that no image is ever without its versions
         if not ready:
             return WriteOutcome(False, ready.reason, path)
-        outcome = files.atomic_write(path, data)
-        if outcome:
-            self._sweep(os.path.dirname(path), path)
+        return self._commit(path, data)
+
+    def _commit(self, path: str, data: bytes, durable: bool = True) -> WriteOutcome:
+        """Write a file; the first time in a folder, also sweep it."""
+        outcome = files.atomic_write(path, data, durable=durable)
+        folder = os.path.dirname(path)
+        if outcome and folder not in self._swept:
+            self._swept.add(folder)
+            files.sweep_temporaries(folder, path)
         return outcome
 
     def _make_ready(self) -> WriteOutcome:
@@ -187,15 +193,6 @@ class Store:
         if self._anchor and not os.path.isdir(self._anchor):
             return WriteOutcome(False, f"there is no folder {self._anchor}", self.path)
         return files.ensure_folder(self.path, 0o700 if self._private else 0o777)
-
-    def _sweep(self, folder: str, written: str) -> None:
-        if folder not in self._swept:
-            self._swept.add(folder)
-            try:
-                now = os.stat(written).st_mtime
-            except OSError:
-                return
-            files.sweep_temporaries(folder, now)
 
     def _refuse(self, path: str, data: bytes, reason: str) -> None:
         """A damaged file: out of the way if we may, counted, and reported once."""
@@ -226,7 +223,7 @@ class Store:
         path = os.path.join(self.path, _folder(target), "versions", f"{sha256_hex(data)[:32]}.json")
         if files.read_file(path).data == data:
             return WriteOutcome(True, "", path)
-        return files.atomic_write(path, data)
+        return self._commit(path, data)
 
     # ---- source facts --------------------------------------------------------------------------
 
@@ -260,7 +257,7 @@ class Store:
         ready = self._make_ready()
         if not ready:
             return WriteOutcome(False, ready.reason, path)
-        return files.atomic_write(path, _framed(body), durable=False)
+        return self._commit(path, _framed(body), durable=False)
 
     def _facts_path(self, fingerprint: str) -> str:
         if not _PLAIN.fullmatch(fingerprint):
@@ -287,7 +284,7 @@ class Store:
             others = self.architectures()
             return f"has nothing for {target}; it holds {', '.join(others)}" if others else "holds no images"
         prefix = f"{_readable(name)}-"
-        same = sum(n.startswith(prefix) and len(n.removeprefix(prefix).partition("-")[2]) == 0 for n in here)
+        same = sum(n.startswith(prefix) for n in here)
         if same:
             return f"holds {same} image{'s' * (same > 1)} named {name} for {target}, none with this key"
         return f"holds {len(here)} image{'s' * (len(here) > 1)} for {target}, none named {name}"
@@ -311,4 +308,5 @@ def _read_versions(path: str, name: str) -> dict[str, str] | None:
         versions = json.loads(data)
     except ValueError:
         return None
-    return versions if type(versions) is dict else None
+    plain = type(versions) is dict and all(type(value) is str for value in versions.values())
+    return versions if plain else None
