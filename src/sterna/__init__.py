@@ -1,0 +1,66 @@
+"""Sterna: Python kernels that migrate.
+
+Write a kernel as a Python function, launch it, and its compiled image is stored with every host reference still
+symbolic; a fresh process, or another machine, loads the image and gives the references their values of that
+session, with no compiler there.
+
+Names are loaded when first used, so that ``import sterna`` costs little more than NumPy.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_LANGUAGE = (
+    "activemask", "all_sync", "any_sync", "atomic", "ballot_sync", "bfloat16", "blockDim", "blockIdx", "bool_", "brev",
+    "cbrt", "clz", "complex128", "complex64", "eq_sync", "ffs", "float16", "float32", "float64", "fma", "grid",
+    "gridDim", "gridsize", "inbounds", "int16", "int32", "int64", "int8", "laneid", "lanemask_lt", "local",
+    "match_all_sync", "match_any_sync", "mul_hi", "popc", "reduce_add_sync", "reduce_and_sync", "reduce_max_sync",
+    "reduce_min_sync", "reduce_or_sync", "reduce_xor_sync", "rsqrt", "selp", "shared", "shfl_down_sync", "shfl_sync",
+    "shfl_up_sync", "shfl_xor_sync", "syncthreads", "syncthreads_and", "syncthreads_count", "syncthreads_or", "syncwarp",
+    "threadIdx", "threadfence", "threadfence_block", "threadfence_system", "uint16", "uint32", "uint64", "uint8", "warpsize",
+)  # fmt: skip
+_HOME: dict[str, str] = {
+    **dict.fromkeys(_LANGUAGE, "sterna.language"),
+    "kernel": "sterna.kernels", "Kernel": "sterna.kernels", "CompiledKernel": "sterna.kernels",
+    "interpret": "sterna.interpret",
+    "Array": "sterna.array", "to_device": "sterna.array", "empty": "sterna.array", "zeros": "sterna.array",
+    "full": "sterna.array", "from_dlpack": "sterna.array",
+    "Global": "sterna.runtime.hostrefs", "runtime_global": "sterna.runtime.hostrefs",
+    "resolve": "sterna.relocation.roots",
+    "device": "sterna.runtime.devices", "devices": "sterna.runtime.devices", "on": "sterna.runtime.devices",
+    "synchronize": "sterna.runtime.devices",
+    "stats": "sterna.runtime.stats", "require_precompiled": "sterna.runtime.stats",
+    "register_store": "sterna.image", "unregister_store": "sterna.image",
+    "errors": "", "types": "",
+}  # fmt: skip
+
+__all__ = [*_HOME, "__version__"]
+
+if TYPE_CHECKING:
+    from sterna import errors, types
+    from sterna.array import Array, empty, from_dlpack, full, to_device, zeros
+    from sterna.image import register_store, unregister_store
+    from sterna.interpret import interpret
+    from sterna.kernels import CompiledKernel, Kernel, kernel
+    from sterna.language import *  # noqa: F403
+    from sterna.relocation.roots import resolve
+    from sterna.runtime.devices import device, devices, on, synchronize
+    from sterna.runtime.hostrefs import Global, runtime_global
+    from sterna.runtime.stats import require_precompiled, stats
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'sterna' has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name) if home else importlib.import_module(f"sterna.{name}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,117 @@
+"""The compiler: from a job (captures, argument types, target, options) to a kernel image.
+
+::
+
+    scan + types ──frontend──▶ typed IR ──lower_references──▶ lowered IR ──target──▶ payloads ──▶ KernelImage
+
+The runtime never imports this package (I1); `sterna.kernels` asks for it by name when an image is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from sterna.compiler.frontend import build_module
+from sterna.compiler.ir.text import module_text
+from sterna.compiler.ir.verify import verify
+from sterna.compiler.passes.lower_references import lower_references
+from sterna.image.format import KernelImage
+from sterna.options import CompileOptions
+from sterna.relocation.record import Manifest
+from sterna.relocation.resolve import Resolution
+from sterna.source.captures import Scan
+from sterna.targets.base import Target
+from sterna.types import Type
+
+__all__ = ["Compilation", "Job", "compile_kernel"]
+
+
+class _HasTarget(Protocol):
+    @property
+    def target(self) -> Target: ...
+
+
+class Job(Protocol):
+    """One compilation: `sterna.runtime.dispatch.CompileRequest` is one."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def scan(self) -> Scan: ...
+    @property
+    def types(self) -> tuple[Type, ...]: ...
+    @property
+    def device(self) -> _HasTarget: ...
+    @property
+    def options(self) -> CompileOptions: ...
+    @property
+    def strategy(self) -> str: ...
+    @property
+    def key(self) -> str: ...
+    @property
+    def resolve(self) -> Callable[[Manifest], Resolution]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """What one compilation gave: the image, and texts for people (never stored)."""
+
+    image: KernelImage
+    ir: str
+    texts: Mapping[str, str | Callable[[], str]] = field(default_factory=dict)
+
+    def text(self, name: str) -> str:
+        """One of the target's texts (``llvm``, ``asm``…); made now if the target makes it on demand."""
+        found = self.texts[name]
+        return found if isinstance(found, str) else found()
+
+
+def compile_kernel(job: Job) -> Compilation:
+    """Compile one job.
+
+    Raises
+    ------
+    CompileError
+        For kernel code that cannot be compiled; nothing is stored then.
+    """
+    target = job.device.target
+    typed = build_module(job.scan, job.types, job.options, target)
+    verify(typed, "typed")
+    lowered = lower_references(typed, job.strategy, job.resolve)
+    verify(lowered, "lowered")
+    manifest = lowered.manifest
+    assert manifest is not None
+    compiler = target.compiler()
+    payloads, facts, texts = compiler.compile(lowered, target, job.options)
+    image = KernelImage(
+        key=job.key,
+        name=job.name,
+        module=job.scan.functions[0].function.__module__ or "<exec>",
+        target=target.name,
+        arch=target.arch,
+        entry=facts.pop("entry", lowered.entry),
+        signature=", ".join(map(str, job.types)),
+        manifest=manifest,
+        facts=facts,
+        errors=tuple(_error_json(e) for e in lowered.errors),
+        sources=lowered.sources,
+        provenance=_provenance(job, compiler.versions()),
+        payloads=payloads,
+    )
+    return Compilation(image, module_text(typed), texts)
+
+
+def _error_json(error: Any) -> dict[str, Any]:
+    return {
+        "exception": error.exception,
+        "message": error.message,
+        "function": error.site.function,
+        "statement": error.site.statement,
+        "line": error.site.line,
+    }
+
+
+def _provenance(job: Job, versions: Mapping[str, str]) -> dict[str, Any]:
+    return {"versions": dict(versions), "options": job.options.key_fields()}

@@ -14,7 +14,7 @@ from typing import Any
 from sterna.abi import ArgLayout
 from sterna.errors import LinkError
 from sterna.image.format import KernelImage
-from sterna.relocation.record import WORD_BYTES
+from sterna.relocation.record import WORD_BYTES, Manifest, RefKind
 from sterna.relocation.resolve import Resolution, resolve_manifest
 from sterna.runtime import stats
 from sterna.targets.base import Device, LoadedModule
@@ -41,8 +41,13 @@ class LoadedKernel:
         self.words: Mapping[str, tuple[int, ...]] = resolution.words
         for value, record in resolution.globals:
             value.attach(module, record)
+            module.write_word(record, value.word)  # a change since resolving would be lost otherwise
         self._lock = threading.Lock()
         self._loaded = True
+
+    def resolution_for(self, manifest: Manifest) -> Resolution:
+        """The words this kernel was linked with, for compiling a ``bake`` job again for inspection."""
+        return self._resolution
 
     def unload(self) -> None:
         """Unload the code and release what its words named; no launch may follow."""
@@ -60,7 +65,13 @@ class LoadedKernel:
             self.unload()
 
 
-def link(image: KernelImage, function: FunctionType, device: Device, layout: ArgLayout) -> LoadedKernel:
+def link(
+    image: KernelImage,
+    function: FunctionType,
+    device: Device,
+    layout: ArgLayout,
+    resolution: Resolution | None = None,
+) -> LoadedKernel:
     """Load `image` on `device` and deliver the words of this session.
 
     Parameters
@@ -73,6 +84,8 @@ def link(image: KernelImage, function: FunctionType, device: Device, layout: Arg
         Where it will run.
     layout : ArgLayout
         Layout of the launch arguments.
+    resolution : Resolution, optional
+        Words already resolved: those that a ``bake`` compilation wrote into the code.
 
     Raises
     ------
@@ -86,7 +99,8 @@ def link(image: KernelImage, function: FunctionType, device: Device, layout: Arg
         )
     module = device.load(image, layout)
     try:
-        resolution = resolve_manifest(image.manifest, function, device, image.name)  # type: ignore[arg-type]
+        if resolution is None:
+            resolution = resolve_manifest(image.manifest, function, device, image.name)
         _deliver(image, module, resolution)
     except BaseException:
         module.unload()
@@ -100,9 +114,8 @@ def _deliver(image: KernelImage, module: LoadedModule, resolution: Resolution) -
     if manifest.strategy == "table":
         module.set_table(resolution.table(manifest))
         return
-    if manifest.strategy == "bake":
-        return
-    for record in manifest:
+    slots = [r for r in manifest if manifest.strategy == "patch" or r.kind is RefKind.GLOBAL]
+    for record in slots:
         size = module.slot_size(record.slot)
         if size != record.words * WORD_BYTES:
             found = "no such symbol" if size is None else f"{size} bytes"
@@ -111,7 +124,7 @@ def _deliver(image: KernelImage, module: LoadedModule, resolution: Resolution) -
                 f"{record.words * WORD_BYTES} bytes in the code; found {found}. The image is damaged or was made by "
                 "another version; delete it or compile again."
             )
-    module.write_slots(resolution.words)
+    module.write_slots({record.slot: resolution.words[record.slot] for record in slots})
 
 
 def addresses(loaded: LoadedKernel) -> dict[str, Any]:

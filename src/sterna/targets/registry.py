@@ -7,12 +7,12 @@ from functools import cache
 
 from sterna.targets.base import Target
 
-__all__ = ["TARGETS", "target"]
+__all__ = ["TARGETS", "compiler_versions", "target"]
 
 TARGETS: dict[str, str] = {
     "cpu": "sterna.targets.cpu.target",
 }
-"""Target name → module that has ``default_target()`` and ``parse_target(arch)``."""
+"""Target name → module that has ``default_target()``, ``parse_target(arch)`` and ``compiler_versions()``."""
 
 
 @cache
@@ -29,4 +29,14 @@ def target(name: str = "cpu") -> Target:
         raise ValueError(f"unknown target {name!r}; known targets: {', '.join(sorted(TARGETS))}")
     module = importlib.import_module(TARGETS[base])
     found: Target = module.parse_target(arch) if arch else module.default_target()
+    return found
+
+
+@cache
+def compiler_versions(target: Target) -> dict[str, str] | None:
+    """Versions of the compiler that makes code for `target` here, or None when it is not installed.
+
+    Imports no compiler: versions are read from the installed packages' metadata.
+    """
+    found: dict[str, str] | None = importlib.import_module(TARGETS[target.name]).compiler_versions()
     return found

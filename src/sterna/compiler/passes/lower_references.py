@@ -1,0 +1,114 @@
+"""Lower host references: symbolic `HostRef` nodes become loads of words, by the job's strategy.
+
+Equal references (kind, path, addend, type) share one record; records are numbered in the order the code first
+uses them, which is the same in every process (I4), and frozen as the module's manifest (I5).  After this
+pass no `HostRef` is left: ``patch`` reads `SlotWord`, ``table`` reads `TableWord`, ``bake`` holds constants, except
+that a `Global`, which the host rewrites in place, keeps its slot under ``bake`` too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from sterna.compiler.ir.nodes import (
+    ArrayOf,
+    Const,
+    Expr,
+    HostRef,
+    Module,
+    RefWord,
+    SlotWord,
+    TableWord,
+    TypeOf,
+)
+from sterna.compiler.ir.rewrite import map_function, walk_module
+from sterna.relocation.record import Manifest, RefKind, RelocationRecord
+from sterna.relocation.resolve import Resolution
+from sterna.source.paths import type_of_path
+from sterna.types import OPAQUE, PYINT, ArrayType, RecordRefType
+
+__all__ = ["lower_references"]
+
+Resolve = Callable[[Manifest], Resolution]
+
+
+class _Records:
+    """Collects records in order of first use."""
+
+    def __init__(self) -> None:
+        self._by_reference: dict[tuple[object, ...], RelocationRecord] = {}
+        self._words = 0
+
+    def record(self, kind: RefKind, path: str, words: int, type_text: str, addend: int = 0, extent: int = 0) -> RelocationRecord:
+        key = (kind, path, addend, words, type_text)
+        found = self._by_reference.get(key)
+        if found is None:
+            slot = f"sterna_ref_{len(self._by_reference)}"
+            found = RelocationRecord(slot, self._words, kind, path, addend, extent, words, type_text)
+            self._by_reference[key] = found
+            self._words += words
+        return found
+
+    def all(self) -> tuple[RelocationRecord, ...]:
+        return tuple(self._by_reference.values())
+
+
+def _records_of(ref: HostRef, records: _Records, class_words: bool) -> tuple[RelocationRecord, ...]:
+    if isinstance(ref.type, ArrayType):
+        words = 1 + ref.type.ndim * (1 if ref.type.layout == "C" else 2)
+    else:
+        words = 1
+    first = records.record(ref.kind, ref.path, words, str(ref.type), ref.addend, ref.extent)
+    if ref.type == OPAQUE and class_words:
+        return first, records.record(RefKind.TYPE, type_of_path(ref.path), 1, "type")
+    return (first,)
+
+
+def lower_references(module: Module, strategy: str, resolve: Resolve) -> Module:
+    """Replace every `HostRef` of `module` and freeze its manifest.
+
+    Parameters
+    ----------
+    module : Module
+        *typed* IR.
+    strategy : str
+        ``bake``, ``patch`` or ``table``.
+    resolve : callable
+        Gives this session's words for a manifest; asked only for ``bake``.
+    """
+    records = _Records()
+    class_words = any(isinstance(node, TypeOf) for node in walk_module(module))
+    found: dict[HostRef, tuple[RelocationRecord, ...]] = {}
+    for node in walk_module(module):
+        if isinstance(node, HostRef) and node not in found:
+            found[node] = _records_of(node, records, class_words)
+    manifest = Manifest(strategy, records.all())
+    words = resolve(manifest).words if strategy == "bake" else {}
+
+    def word(record: RelocationRecord, index: int) -> Expr:
+        if strategy == "table":
+            return TableWord(record.index + index)
+        if strategy == "bake" and record.kind is not RefKind.GLOBAL:
+            value = words[record.slot][index]
+            return Const(value - 2**64 if value >= 2**63 else value, PYINT)
+        return SlotWord(record.slot, index)
+
+    def lower(node: Expr) -> Expr:
+        if not isinstance(node, HostRef):
+            return node
+        return _value(node, [word(r, k) for r in found[node] for k in range(r.words)])
+
+    functions = {name: map_function(function, lower) for name, function in module.functions.items()}
+    return replace(module, functions=functions, manifest=manifest)
+
+
+def _value(ref: HostRef, words: list[Expr]) -> Expr:
+    if isinstance(ref.type, RecordRefType):
+        return ArrayOf(words[0], (), (), ref.type)
+    if isinstance(ref.type, ArrayType):
+        end = 1 + ref.type.ndim
+        return ArrayOf(words[0], tuple(words[1:end]), tuple(words[end:]), ref.type)
+    if ref.type == OPAQUE and len(words) == 1:
+        words.append(Const(0, PYINT))
+    return RefWord(tuple(words), ref.type)

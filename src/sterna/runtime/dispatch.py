@@ -1,0 +1,155 @@
+"""Dispatch: from a launch to a loaded kernel, along the shortest path that is still right.
+
+A warm launch looks its argument types up in a table, checks that no captured name was rebound (guards), packs
+the arguments and starts the kernel.  Everything else is the slow path: scan the captures, compute the key, find
+the image in memory or in a store, or ask the compiler (a callback, I1), then link.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any
+
+from sterna.image.format import KernelImage
+from sterna.options import CompileOptions
+from sterna.relocation.record import Manifest
+from sterna.relocation.resolve import Resolution, resolve_manifest
+from sterna.runtime.link import LoadedKernel, link
+from sterna.runtime.lookup import CacheEvent, find_image, keep_image
+from sterna.runtime.signature import ArgumentPacker, argument_key
+from sterna.source.captures import Scan, scan
+from sterna.targets.base import Device
+from sterna.types import Type
+
+__all__ = ["CompileRequest", "Dispatcher", "Specialisation"]
+
+_KEPT_PER_SIGNATURE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class CompileRequest:
+    """What the compiler is asked for: one job, its key, and how to resolve words for ``bake``."""
+
+    name: str
+    scan: Scan
+    types: tuple[Type, ...]
+    device: Device
+    options: CompileOptions
+    strategy: str
+    key: str
+    resolve: Callable[[Manifest], Resolution]
+
+
+Compile = Callable[[CompileRequest], KernelImage]
+
+
+@dataclass(slots=True)
+class Specialisation:
+    """A loaded kernel with what a launch needs: the scan whose guards it depends on, and the packer."""
+
+    scan: Scan
+    types: tuple[Type, ...]
+    options: CompileOptions
+    loaded: LoadedKernel
+    packer: ArgumentPacker
+    event: CacheEvent
+    launch: Callable[..., None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.launch = self.loaded.module.launch
+
+
+class Dispatcher:
+    """All specialisations of one kernel in this process.
+
+    Parameters
+    ----------
+    function : function
+        The kernel's Python function.
+    names : sequence of str
+        Its parameter names.
+    options : CompileOptions
+        Options of the decorator and the environment.
+    compile : callable
+        Called with a `CompileRequest` when no image is found.
+    """
+
+    def __init__(
+        self, function: FunctionType, names: Sequence[str], options: CompileOptions, compile: Compile
+    ) -> None:
+        self.function, self.names, self.options = function, tuple(names), options
+        self.name = function.__qualname__
+        self.events: list[CacheEvent] = []
+        self._compile = compile
+        self._lock = threading.RLock()
+        self._table: dict[Hashable, list[Specialisation]] = {}
+
+    def get(self, device: Device, over: int, args: Sequence[Any], types_of: Callable[[], tuple[Type, ...]]) -> Specialisation:
+        """The specialisation for these arguments, prepared if need be.
+
+        Parameters
+        ----------
+        device : Device
+            Where it will run.
+        over : int
+            Axes of an ``over`` launch, 0 for explicit blocks.
+        args : sequence
+            Launch arguments.
+        types_of : callable
+            Gives their types; called on the slow path only.
+        """
+        key = (device, over, *map(argument_key, args))
+        for found in self._table.get(key, ()):
+            if found.scan.holds():
+                return found
+        return self.prepare(key, device, over, types_of())
+
+    def prepare(self, key: Hashable, device: Device, over: int, types: tuple[Type, ...]) -> Specialisation:
+        """The slow path; threads that ask for the same kernel at once compile once."""
+        with self._lock:
+            kept = self._table.get(key, [])
+            for found in kept:
+                if found.scan.holds():
+                    return found
+            made = self._make(device, types, self.options.with_(over=over))
+            self._table[key] = [made, *kept][:_KEPT_PER_SIGNATURE]
+            return made
+
+    def _make(self, device: Device, types: tuple[Type, ...], options: CompileOptions) -> Specialisation:
+        captures = scan(self.function)
+        packer = ArgumentPacker(self.name, self.names, types)
+        strategy = options.strategy or device.target.strategies[0]
+        if strategy not in device.target.strategies:
+            raise ValueError(
+                f"kernel {self.name}: target {device.target} has no strategy {strategy!r}; "
+                f"it has {', '.join(device.target.strategies)}"
+            )
+        options = options.with_(strategy=strategy)
+        image, event, resolution = self._image(captures, types, device, options, strategy)
+        self.events.append(event)
+        loaded = link(image, self.function, device, packer.layout, resolution)
+        return Specialisation(captures, types, options, loaded, packer, event)
+
+    def _image(
+        self, captures: Scan, types: tuple[Type, ...], device: Device, options: CompileOptions, strategy: str
+    ) -> tuple[KernelImage, CacheEvent, Resolution | None]:
+        found = find_image(self.function, captures, types, device.target, options, strategy != "bake")
+        if found.image is not None:
+            return found.image, found.event, None
+        baked: list[Resolution] = []
+
+        def resolve(manifest: Manifest) -> Resolution:
+            baked.append(resolve_manifest(manifest, self.function, device, self.name))
+            return baked[0]
+
+        request = CompileRequest(self.name, captures, types, device, options, strategy, found.key, resolve)
+        image = self._compile(request).canonical()
+        return image, keep_image(image, found, captures), baked[0] if baked else None
+
+    def unload(self) -> None:
+        """Forget all specialisations; the next launch looks for its image again."""
+        with self._lock:
+            self._table.clear()

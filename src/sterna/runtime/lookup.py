@@ -1,0 +1,129 @@
+"""Finding the image of a specialisation, and telling where it came from.
+
+Between dispatch and the stores: computes the key, asks the search path, and keeps new images.  Every
+decision becomes a `CacheEvent`, which is what `Kernel.explain_cache` shows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import FunctionType
+
+from sterna.image.format import KernelImage
+from sterna.image.key import base_key
+from sterna.image.search import Outcome, Request, SearchPath, default_search_path
+from sterna.options import CompileOptions
+from sterna.runtime import stats
+from sterna.runtime.signature import signature_text
+from sterna.source.captures import Scan
+from sterna.targets.base import Target
+from sterna.targets.registry import compiler_versions
+from sterna.types import Type
+
+__all__ = ["CacheEvent", "CacheReport", "Found", "find_image", "keep_image"]
+
+
+@dataclass(frozen=True, slots=True)
+class CacheEvent:
+    """Where one specialisation came from.
+
+    Attributes
+    ----------
+    signature : str
+        Argument types.
+    target : str
+        Target and architecture.
+    outcome : str
+        ``hit`` (found stored or in memory), ``compiled`` (and stored) or ``memory-only`` (compiled, not stored).
+    where : str
+        The place of a hit, or the file a new image was stored in.
+    reason : str
+        Why it had to be compiled, or why it could not be stored.
+    """
+
+    signature: str
+    target: str
+    outcome: str
+    where: str = ""
+    reason: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.signature} for {self.target}: {self.outcome}"
+        text += f" ({self.where})" if self.where else ""
+        return text + "".join(f"\n    {line}" for line in self.reason.splitlines())
+
+
+@dataclass(frozen=True, slots=True)
+class CacheReport:
+    """All cache events of one kernel in this process; ``str()`` gives lines for people."""
+
+    kernel: str
+    events: tuple[CacheEvent, ...]
+
+    def __str__(self) -> str:
+        if not self.events:
+            return f"kernel {self.kernel}: not launched or specialised in this process"
+        return "\n".join([f"kernel {self.kernel}", *(f"  {event}" for event in self.events)])
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Result of a search: the image if there is one, and what is needed to keep a new one."""
+
+    image: KernelImage | None
+    event: CacheEvent
+    request: Request
+    search: SearchPath
+    outcome: Outcome | None
+
+    @property
+    def key(self) -> str:
+        """Key to compile under; empty without a compiler."""
+        return self.outcome.key if self.outcome is not None else ""
+
+
+def find_image(
+    function: FunctionType,
+    captures: Scan,
+    types: tuple[Type, ...],
+    target: Target,
+    options: CompileOptions,
+    storable: bool,
+) -> Found:
+    """Look for the image of one specialisation in memory and in the stores."""
+    signature = signature_text(types)
+    search = default_search_path()
+    base = base_key(captures, types, target, options)
+    module = function.__module__ or ""
+    request = Request(module, function.__qualname__, str(target), base, compiler_versions(target), signature)
+    if not storable:
+        reason = "words are baked into the code (strategy 'bake'), which is valid in this session only"
+        return Found(None, CacheEvent(signature, str(target), "miss", "", reason), request, search, None)
+    outcome = search.find(request)
+    if outcome.image is None:
+        stats.count("misses")
+        return Found(None, CacheEvent(signature, str(target), "miss"), request, search, outcome)
+    stats.count_hit(outcome.label)
+    where = f"{outcome.label} {outcome.path}".rstrip()
+    return Found(outcome.image, CacheEvent(signature, str(target), "hit", where), request, search, outcome)
+
+
+def keep_image(image: KernelImage, found: Found, captures: Scan) -> CacheEvent:
+    """Store a newly compiled image, in memory only if its references cannot be named again (I7)."""
+    event, search = found.event, found.search
+    if found.outcome is None:
+        return CacheEvent(event.signature, event.target, "memory-only", "", event.reason)
+    why = found.outcome.explain()
+    unnamed = captures.unnameable
+    if unnamed:
+        search.remember(found.request, image)
+        return CacheEvent(event.signature, event.target, "memory-only", "", "\n".join(unnamed))
+    refused = search.save(found.request, image)
+    if refused is not None:
+        return CacheEvent(event.signature, event.target, "memory-only", "", f"{refused}\n{why}")
+    stats.count("stored")
+    cache = search.cache
+    path = cache.image_path(image.place, image.key, image.name) if cache is not None else ""
+    return CacheEvent(event.signature, event.target, "compiled", path, why)
