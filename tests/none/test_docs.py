@@ -1,0 +1,50 @@
+"""The code in README and docs runs: the Python blocks of a document, in order, as one program."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+ELSEWHERE = {"language.md"}  # has its own test, example by example
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks_of(path: Path) -> list[str]:
+    return BLOCK.findall(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in DOCUMENTS if p.name not in ELSEWHERE and blocks_of(p)], ids=lambda p: p.name
+)
+def test_examples_run(path, tmp_path):
+    program = tmp_path / "example.py"
+    program.write_text("\n".join(blocks_of(path)), encoding="utf-8")
+    environment = {**os.environ, "STERNA_CACHE_DIR": str(tmp_path / "store")}
+    done = subprocess.run(
+        [sys.executable, str(program)], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    if path.name == "README.md":
+        lines = done.stdout.splitlines()
+        # 0.5 · 255 truncates to 127: (127 / 255)² · 2 in single precision
+        assert float(lines[0]) == pytest.approx(2 * (127 / 255) ** 2, rel=1e-6)
+        assert "index 1000 is out of bounds for axis 0 with size 1000" in done.stdout
+
+
+def test_readme_begins_with_the_two_lines():
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert lines[0] == 'python3 -m venv .venv && .venv/bin/pip install ".[demo]" && .venv/bin/sterna demo'
+    assert lines[1] == 'python3 -m venv .venv && .venv/bin/pip install ".[test]" && .venv/bin/pytest'
+
+
+def test_links_of_documents_lead_somewhere():
+    for path in DOCUMENTS:
+        for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", path.read_text(encoding="utf-8")):
+            assert (path.parent / link).exists(), f"{path.name} links to {link}"
