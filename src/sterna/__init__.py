@@ -26,7 +26,7 @@ _LANGUAGE = (
 _HOME: dict[str, str] = {
     **dict.fromkeys(_LANGUAGE, "sterna.language"),
     "kernel": "sterna.kernels", "Kernel": "sterna.kernels", "CompiledKernel": "sterna.kernels",
-    "interpret": "sterna.interpret",
+    "interpret": "sterna.interpreter",
     "Array": "sterna.array", "to_device": "sterna.array", "empty": "sterna.array", "zeros": "sterna.array",
     "full": "sterna.array", "from_dlpack": "sterna.array",
     "Global": "sterna.runtime.hostrefs", "runtime_global": "sterna.runtime.hostrefs",
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from sterna import errors, types
     from sterna.array import Array, empty, from_dlpack, full, to_device, zeros
     from sterna.image import register_store, unregister_store
-    from sterna.interpret import interpret
+    from sterna.interpreter import interpret
     from sterna.kernels import CompiledKernel, Kernel, kernel
     from sterna.language import *  # noqa: F403
     from sterna.relocation.roots import resolve
