@@ -1,0 +1,152 @@
+"""Launch configurations: how many blocks of how many threads, checked against the target's limits.
+
+A configuration that exists is possible; whatever cannot run is refused here with what was given and what is
+allowed, before anything is packed or started.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from sterna.errors import LaunchError
+from sterna.targets.base import Limits
+
+__all__ = ["LaunchConfig", "Suggests", "Triple", "make_config", "over_config"]
+
+Triple = tuple[int, int, int]
+_AXES = "xyz"
+
+
+class Suggests(Protocol):
+    """What an ``over`` launch needs of a device."""
+
+    def suggest(self, shape: tuple[int, ...]) -> tuple[Triple, Triple]:
+        """Blocks and threads (x, y, z) that cover `shape`, last axis fastest."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchConfig:
+    """One launch configuration.
+
+    Attributes
+    ----------
+    blocks, threads : (int, int, int)
+        Extents of the grid in blocks and of a block in threads, as x, y, z.
+    over : tuple of int
+        Extents of an ``over(shape)`` launch as the user gave them (last axis fastest); empty for explicit ones.
+    shared_bytes : int
+        Dynamic shared memory of each block.
+    """
+
+    blocks: Triple
+    threads: Triple
+    over: tuple[int, ...] = ()
+    shared_bytes: int = 0
+
+    @property
+    def extents(self) -> Triple:
+        """Extents of an ``over`` launch as x, y, z (1 for axes it does not have)."""
+        x, y, z = (*reversed(self.over), 1, 1, 1)[:3]
+        return x, y, z
+
+    @property
+    def is_empty(self) -> bool:
+        """True when there is nothing to run: an ``over`` launch with an extent of 0."""
+        return 0 in self.over
+
+
+def make_config(limits: Limits, blocks: Any, threads: Any, shared_bytes: Any = 0, kernel: str = "") -> LaunchConfig:
+    """Check explicit blocks and threads.
+
+    Parameters
+    ----------
+    limits : Limits
+        Of the target or device.
+    blocks, threads : int or sequence of up to three int
+        As written in ``kernel[blocks, threads]``; axes left out are 1.
+    shared_bytes : int
+        Dynamic shared memory of each block, in bytes.
+    kernel : str
+        For messages.
+
+    Raises
+    ------
+    LaunchError
+        For wrong types, too many axes, an extent below 1 or over its limit, more threads in a block or more
+        shared memory than allowed.
+    """
+    where = f"kernel {kernel}: " if kernel else ""
+    grid = _triple(where, "blocks", blocks, limits.max_grid)
+    block = _triple(where, "threads", threads, limits.max_block)
+    total = block[0] * block[1] * block[2]
+    if total > limits.max_threads:
+        raise LaunchError(
+            f"{where}threads = {threads!r} is {total} threads in a block; allowed are at most {limits.max_threads}"
+        )
+    return LaunchConfig(grid, block, (), _shared(where, shared_bytes, limits))
+
+
+def over_config(device: Suggests, limits: Limits, shape: Any, shared_bytes: Any = 0, kernel: str = "") -> LaunchConfig:
+    """Check the shape of ``kernel.over(shape)`` and let the device choose blocks and threads.
+
+    Parameters
+    ----------
+    device : Device
+        Chooses blocks and threads.
+    limits : Limits
+        Of the target or device; `shared_bytes` is held to it.
+    shape : int or sequence of one to three int
+        Extents, 0 or more; last axis fastest.
+    shared_bytes : int
+        Dynamic shared memory of each block, in bytes.
+    kernel : str
+        For messages.
+
+    Raises
+    ------
+    LaunchError
+        For a shape of wrong types or too many axes, a negative extent, too much shared memory.
+    """
+    where = f"kernel {kernel}: " if kernel else ""
+    extents = _axes(where, "over shape", shape)
+    for extent in extents:
+        if not 0 <= extent < 2**63:
+            raise LaunchError(f"{where}over shape = {shape!r} has the extent {extent}; allowed are 0 to 2**63 - 1")
+    blocks, threads = device.suggest(extents)
+    return LaunchConfig(blocks, threads, extents, _shared(where, shared_bytes, limits))
+
+
+def _axes(where: str, what: str, given: Any) -> tuple[int, ...]:
+    items = tuple(given) if isinstance(given, tuple | list) else (given,)
+    if not 1 <= len(items) <= 3:
+        raise LaunchError(f"{where}{what} = {given!r} has {len(items)} axes; allowed are 1, 2 or 3")
+    return tuple(_integer(where, what, item, given) for item in items)
+
+
+def _integer(where: str, what: str, item: Any, given: Any) -> int:
+    if not isinstance(item, bool):
+        try:
+            return operator.index(item)
+        except TypeError:
+            pass
+    raise LaunchError(
+        f"{where}{what} = {given!r} ({type(item).__name__}); allowed is an int, or a tuple of up to three"
+    )
+
+
+def _triple(where: str, what: str, given: Any, limit: Triple) -> Triple:
+    x, y, z = (*_axes(where, what, given), 1, 1)[:3]
+    for axis, (extent, most) in enumerate(zip((x, y, z), limit, strict=True)):
+        if not 1 <= extent <= most:
+            raise LaunchError(f"{where}{what} = {given!r}: axis {_AXES[axis]} is {extent}; allowed are 1 to {most}")
+    return x, y, z
+
+
+def _shared(where: str, given: Any, limits: Limits) -> int:
+    nbytes = _integer(where, "shared_bytes", given, given)
+    if not 0 <= nbytes <= limits.shared_bytes:
+        raise LaunchError(f"{where}shared_bytes = {nbytes}; allowed are 0 to {limits.shared_bytes} bytes")
+    return nbytes

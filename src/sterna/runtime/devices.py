@@ -1,0 +1,128 @@
+"""Devices by name, and which one is current.
+
+The current device is where arrays are made and kernels launched when nothing else is said: the CPU,
+unless a ``with sterna.on(device):`` block is active in this thread or task.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from sterna.targets.base import Device
+from sterna.targets.registry import TARGETS, target
+
+__all__ = ["current_device", "current_stream", "device", "device_named", "devices", "on", "synchronize"]
+
+_DEFAULT = "cpu"
+_lock = threading.Lock()
+_devices: dict[str, Device] = {}
+_current: ContextVar[tuple[Device, Any] | None] = ContextVar("sterna_device", default=None)
+
+
+def device_named(name: str) -> Device:
+    """The device called `name`: a target, or ``target:index``.
+
+    Raises
+    ------
+    ValueError
+        For an unknown target or an index that is not there.
+    """
+    found = _devices.get(name)
+    if found is not None:
+        return found
+    base, _, text = name.partition(":")
+    if base not in TARGETS:
+        raise ValueError(f"unknown device {name!r}; known are {', '.join(sorted(TARGETS))}, or one with ':index'")
+    runtime = target(base).runtime()
+    count = runtime.device_count()
+    if text and not (text.isdecimal() and int(text) < count):
+        raise ValueError(
+            f"unknown device {name!r}; {base} has {count} device{'s' if count != 1 else ''}, from {base}:0"
+        )
+    with _lock:
+        return _devices.setdefault(name, runtime.device(int(text or 0)))
+
+
+def device(name: str | None = None) -> Device:
+    """A device by name, or the current one.
+
+    Parameters
+    ----------
+    name : str, optional
+        ``"cpu"``, ``"cpu:0"``.
+
+    Raises
+    ------
+    ValueError
+        For a name no device has.
+
+    Examples
+    --------
+    >>> import sterna
+    >>> sterna.device("cpu").name
+    'cpu'
+    """
+    return current_device() if name is None else device_named(name)
+
+
+def devices() -> list[Device]:
+    """Every device of every target on this machine."""
+    return [device_named(f"{base}:{i}") for base in TARGETS for i in range(target(base).runtime().device_count())]
+
+
+def current_device() -> Device:
+    """The device of the innermost ``with sterna.on(…)`` block, else the CPU."""
+    active = _current.get()
+    return device_named(_DEFAULT) if active is None else active[0]
+
+
+def current_stream() -> Any:
+    """The stream of the innermost ``with sterna.on(…)`` block, or None for the device's own."""
+    active = _current.get()
+    return None if active is None else active[1]
+
+
+@contextmanager
+def on(where: Device | str, stream: Any = None) -> Iterator[Device]:
+    """Make a device (and stream) current inside a ``with`` block, for this thread or task.
+
+    Parameters
+    ----------
+    where : Device or str
+        The device.
+    stream : optional
+        A stream of that device; None for its own.
+
+    Examples
+    --------
+    >>> import sterna
+    >>> with sterna.on("cpu") as cpu:
+    ...     a = sterna.zeros(3)
+    >>> a.device is cpu
+    True
+    """
+    found = device_named(where) if isinstance(where, str) else where
+    token = _current.set((found, stream))
+    try:
+        yield found
+    finally:
+        _current.reset(token)
+
+
+def synchronize(where: Device | str | None = None) -> None:
+    """Wait for everything launched on a device (the current one without argument).
+
+    Raises
+    ------
+    Exception
+        What a kernel raised since the last synchronise, once.
+    """
+    if where is None:
+        where = current_device()
+    elif isinstance(where, str):
+        where = device_named(where)
+    where.synchronize()

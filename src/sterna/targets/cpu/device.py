@@ -1,0 +1,349 @@
+"""The CPU as a device: loading images, launching over the thread pool, memory without copies.
+
+Runtime half of the target.  A launch hands the native entry two pointers (arguments and a launch block; the
+layout is `_BLOCK` below) and returns when all blocks have run; a failing thread leaves its record in the
+launch block, and the device raises it at the next synchronise.
+
+Launch blocks are recycled through a list per module, so that concurrent launches never share one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
+from time import perf_counter_ns
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sterna.array.memory import HostMemory
+from sterna.errors import LinkError
+from sterna.relocation.record import RelocationRecord
+from sterna.runtime.config import LaunchConfig, Triple
+from sterna.runtime.exceptions import RECORD_BYTES, ExceptionRecord, Failure, PendingFailures
+from sterna.targets.base import Target
+from sterna.targets.cpu.loader import LoadedObject, load_object
+from sterna.targets.cpu.pool import pool, thread_count
+from sterna.targets.registry import target
+
+if TYPE_CHECKING:
+    from sterna.abi import ArgLayout
+    from sterna.image.format import KernelImage
+
+__all__ = ["RUNTIME", "CpuDevice", "CpuModule", "CpuRuntime"]
+
+_HEADER = struct.Struct("=12Q")
+"""Fields 0 to 11: next block, total, chunk, grid x y z, block x y z, extents x y z."""
+_TAIL = struct.Struct("=5Q")
+"""Fields 12 to 16: exception record, relocation table, seed, dynamic shared bytes, print function."""
+_SHARED_FIELD = 15
+_RECORD_AT = _HEADER.size + _TAIL.size
+_BLOCK = ctypes.c_uint64 * (-(-(_RECORD_AT + RECORD_BYTES) // 8))
+_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_void_p)
+_GUESS_NS = 20.0
+"""Assumed time of one thread of a kernel that has not run yet."""
+_SHARE_NS = 25_000.0
+"""Work worth waking one more thread for."""
+_CHUNKS_PER_THREAD = 8
+_KEPT_CONFIGS = 256
+_MAX_BLOCK = 1024
+_MIN_BLOCK = 16
+
+
+class _LaunchBlock:
+    """One launch block: the memory, and views of its header and of the exception status."""
+
+    __slots__ = ("_table", "header", "memory", "shared_bytes", "status")
+
+    def __init__(self, table: Any) -> None:
+        self.memory = _BLOCK()
+        self.shared_bytes = 0
+        self._table = table
+        words = 0 if table is None else ctypes.addressof(table)
+        record = ctypes.addressof(self.memory) + _RECORD_AT
+        _TAIL.pack_into(self.memory, _HEADER.size, record, words, 0, 0, _printer_address())
+        whole = memoryview(self.memory).cast("B")
+        self.header = whole[: _HEADER.size]
+        self.status = whole[_RECORD_AT : _RECORD_AT + 8].cast("i")
+
+    def set_shared(self, nbytes: int) -> None:
+        """Set the bytes of dynamic shared memory."""
+        self.memory[_SHARED_FIELD] = self.shared_bytes = nbytes
+
+    def take_record(self) -> ExceptionRecord | None:
+        """The exception record, which is free again afterwards."""
+        record = ExceptionRecord.unpack(self.memory, _RECORD_AT)
+        ctypes.memset(ctypes.addressof(self.memory) + _RECORD_AT, 0, RECORD_BYTES)
+        return record
+
+
+class _Prepared:
+    """What a module keeps of a configuration: the packed header and the sizes."""
+
+    __slots__ = ("blocks", "config", "header", "threads")
+
+    def __init__(self, config: LaunchConfig) -> None:
+        grid, block = config.blocks, config.threads
+        self.config = config
+        self.blocks = 0 if config.is_empty else grid[0] * grid[1] * grid[2]
+        self.threads = self.blocks * block[0] * block[1] * block[2]
+        chunk = max(1, self.blocks // (thread_count() * _CHUNKS_PER_THREAD))
+        self.header = _HEADER.pack(0, self.blocks, chunk, *grid, *block, *config.extents)
+
+
+class CpuModule:
+    """One image loaded into this process.
+
+    Attributes
+    ----------
+    function : function or None
+        The live kernel function, which error reports start from; the linker sets it.
+    """
+
+    def __init__(self, image: KernelImage, loaded: LoadedObject, pending: PendingFailures) -> None:
+        self.function: FunctionType | None = None
+        self._image, self._object, self._pending = image, loaded, pending
+        self._entry: Any = _ENTRY(loaded.entry(image.entry))
+        self._table: Any = None
+        self._prepared: _Prepared | None = None
+        self._configs: dict[LaunchConfig, _Prepared] = {}
+        self._free: list[_LaunchBlock] = []
+        self._cost = _GUESS_NS
+
+    # ---- words -------------------------------------------------------------------------------
+
+    def slot_size(self, name: str) -> int | None:
+        """Bytes of the slot `name`, or None if the code has none of that name."""
+        slot = self._object.slot(name)
+        return None if slot is None else slot[1]
+
+    def write_slots(self, words: Mapping[str, Sequence[int]]) -> None:
+        """Deliver words to named slots; neighbouring slots in one copy."""
+        self._object.write(words)
+
+    def set_table(self, words: Sequence[int]) -> None:
+        """Deliver the relocation table of the ``table`` strategy."""
+        self._table = (ctypes.c_uint64 * max(len(words), 1))(*words)
+        self._free = []
+
+    def write_word(self, record: RelocationRecord, word: int, stream: Any = None) -> None:
+        """Rewrite the one word of `record` in place; launches that are running may see either value.
+
+        Raises
+        ------
+        LinkError
+            When the code has the word baked in.
+        """
+        slot = self._object.slot(record.slot)
+        if slot is not None:
+            ctypes.c_uint64.from_address(slot[0]).value = word
+        elif self._table is not None and record.index < len(self._table):
+            self._table[record.index] = word
+        else:
+            raise LinkError(
+                f"kernel {self._image.name}: the value of {record.path!r} is baked into the code and cannot be "
+                "changed; use the strategy 'patch' or 'table'"
+            )
+
+    # ---- launching ---------------------------------------------------------------------------
+
+    def launch(self, config: LaunchConfig, args: bytes | bytearray, stream: Any = None) -> None:
+        """Run the kernel on packed arguments and return when all its blocks have run.
+
+        An exception of the kernel waits for the device's next synchronise.
+        """
+        prepared = self._prepared
+        if prepared is None or prepared.config is not config:
+            prepared = self._prepare(config)
+        if prepared.blocks == 0:
+            return
+        if type(args) is not bytes:
+            args = bytes(args)
+        try:
+            block = self._free.pop()
+        except IndexError:
+            block = _LaunchBlock(self._table)
+        block.header[:] = prepared.header
+        if block.shared_bytes != config.shared_bytes:
+            block.set_shared(config.shared_bytes)
+        if prepared.blocks == 1:
+            self._entry(args, block.memory)
+        else:
+            self._launch_many(prepared, args, block)
+        if block.status[0]:
+            self._fail(block)
+        self._free.append(block)
+
+    def _launch_many(self, prepared: _Prepared, args: bytes, block: _LaunchBlock) -> None:
+        """Run several blocks, with as many threads as the work seems to be worth, and learn its cost."""
+        helpers = min(int(prepared.threads * self._cost / _SHARE_NS), prepared.blocks - 1)
+        start = perf_counter_ns()
+        if helpers:
+            workers = pool()
+            workers.run(self._entry, args, block.memory, helpers)
+            parallel = min(helpers + 1, workers.threads)
+        else:
+            self._entry(args, block.memory)
+            parallel = 1
+        cost = (perf_counter_ns() - start) * parallel / prepared.threads
+        self._cost = cost if self._cost == _GUESS_NS else 0.5 * (self._cost + cost)
+
+    def _prepare(self, config: LaunchConfig) -> _Prepared:
+        prepared = self._configs.get(config)
+        if prepared is None:
+            prepared = _Prepared(config)
+            if len(self._configs) >= _KEPT_CONFIGS:
+                self._configs.clear()
+            self._configs[config] = prepared
+        prepared.config = config  # an equal one: the next look is by identity
+        self._prepared = prepared
+        return prepared
+
+    def _fail(self, block: _LaunchBlock) -> None:
+        record = block.take_record()
+        if record is not None:
+            image = self._image
+            self._pending.add(Failure(image.name, record, image.errors, image.sources, self.function))
+
+    def unload(self) -> None:
+        """Unmap the code; the module must not be used afterwards."""
+        self._entry, self._prepared = _unloaded, None
+        self._object.unload()
+
+
+def _unloaded(args: Any, block: Any) -> None:
+    raise LinkError("this kernel was unloaded")
+
+
+class CpuDevice:
+    """This machine's processors, as one device."""
+
+    def __init__(self) -> None:
+        self.name = "cpu"
+        self._pending = PendingFailures()
+
+    def __repr__(self) -> str:
+        return f"<sterna device {self.name}: {self.target}, {thread_count()} threads>"
+
+    @property
+    def target(self) -> Target:
+        """The target with this machine's architecture."""
+        return target("cpu")
+
+    def load(self, image: KernelImage, layout: ArgLayout) -> CpuModule:
+        """Load an image's object into this process.
+
+        Raises
+        ------
+        LinkError
+            When the image has no object for this machine, or it cannot be loaded.
+        """
+        data = image.payloads.get("object")
+        if data is None:
+            raise LinkError(f"kernel {image.name}: the image holds {sorted(image.payloads)}; the CPU needs 'object'")
+        return CpuModule(image, load_object(data), self._pending)
+
+    def allocate(self, nbytes: int) -> HostMemory:
+        """Memory of this process, 64-byte aligned, not initialised."""
+        return HostMemory(nbytes)
+
+    def copy_in(self, address: int, host: np.ndarray) -> None:
+        """Copy a contiguous host array to `address`."""
+        ctypes.memmove(address, int(host.__array_interface__["data"][0]), host.nbytes)
+
+    def copy_out(self, host: np.ndarray, address: int) -> None:
+        """Copy from `address` into a contiguous host array."""
+        ctypes.memmove(int(host.__array_interface__["data"][0]), address, host.nbytes)
+
+    def capture(self, value: Any) -> Any:
+        """An array of this device for a captured one.
+
+        A NumPy array or record is copied, C-ordered; an array that the host can read is used as it is.
+
+        Raises
+        ------
+        LinkError
+            For an array that lives on another device.
+        """
+        from sterna.array import from_dlpack, to_device
+
+        if getattr(type(value), "__sterna_array__", False):
+            if value.device is not self:
+                raise LinkError(f"a captured array is on {value.device.name}, the kernel runs on {self.name}")
+            return value
+        if isinstance(value, np.ndarray | np.generic):
+            return to_device(value, self)
+        if hasattr(value, "__cuda_array_interface__"):
+            raise LinkError(f"a captured {type(value).__name__} is on a CUDA device, the kernel runs on {self.name}")
+        if hasattr(value, "__dlpack__"):
+            return from_dlpack(value)
+        raise LinkError(f"a captured {type(value).__name__} is not an array")
+
+    def suggest(self, shape: tuple[int, ...]) -> tuple[Triple, Triple]:
+        """Blocks and threads (x, y, z) for ``over(shape)``, last axis fastest."""
+        return _suggest(shape, thread_count())
+
+    def synchronize(self) -> None:
+        """Raise what a kernel raised since the last call; launches have run to their end already."""
+        if self._pending.any:
+            self._pending.raise_first()
+
+
+@lru_cache(maxsize=1024)
+def _suggest(shape: tuple[int, ...], workers: int) -> tuple[Triple, Triple]:
+    """Long runs along x, for vectors; enough blocks for every worker; at most 1024 threads a block."""
+    x, y, z = (*reversed(shape), 1, 1)[:3]
+    if not x * y * z:
+        return (0, 0, 0), (1, 1, 1)
+    rows = y * z
+    wanted = max(1, -(-4 * workers // rows))  # blocks along x, so that all workers have some
+    width = min(max(-(-x // wanted), _MIN_BLOCK), _MAX_BLOCK, x)
+    width = -(-x // -(-x // width))  # even parts
+    width = min(-(-width // _MIN_BLOCK) * _MIN_BLOCK, _MAX_BLOCK, x)
+    height = min(y, max(_MAX_BLOCK // width, 1), max(rows // (4 * workers), 1))
+    return (-(-x // width), -(-y // height), z), (width, height, 1)
+
+
+class CpuRuntime:
+    """The CPU target's devices: one."""
+
+    def __init__(self) -> None:
+        self._device = CpuDevice()
+
+    def device_count(self) -> int:
+        """Always 1."""
+        return 1
+
+    def device(self, index: int) -> CpuDevice:
+        """The device (index 0)."""
+        if index != 0:
+            raise ValueError(f"there is no cpu:{index}; the CPU is one device, cpu:0")
+        return self._device
+
+
+RUNTIME = CpuRuntime()
+
+# ---- printing from kernels -----------------------------------------------------------------------
+
+_PRINT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
+_print_lock = threading.Lock()
+
+
+def _print(data: int, size: int) -> None:
+    text = ctypes.string_at(data, size).decode("utf-8", "replace")
+    with _print_lock:  # whole lines
+        if sys.stdout is not None:
+            sys.stdout.write(text)
+
+
+_PRINTER = _PRINT(_print)
+
+
+@cache
+def _printer_address() -> int:
+    return ctypes.cast(_PRINTER, ctypes.c_void_p).value or 0

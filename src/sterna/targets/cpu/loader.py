@@ -1,0 +1,310 @@
+"""Loading a stored CPU object: layout, symbols, relocations, protection; no LLVM anywhere.
+
+Last step of loading (`elf` → `fixups` → `loader`).  An object becomes one mapping of three page-aligned
+parts::
+
+    executable   text, stubs for calls out of the object
+    read-only    constants, global offset table (GOT)
+    writable     slots of host references, other data
+
+Invariants: no page is writable and executable; the only outside names are functions of the C and maths
+libraries (anything else is a `LinkError`); slots are writable, named data symbols whose sizes come from the
+symbol table, so that code and manifest can be compared (I5).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import struct
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sterna.errors import LinkError
+from sterna.targets.cpu.codemem import PAGE, READ, READ_EXECUTE, CodeMemory
+from sterna.targets.cpu.elf import (
+    EM_X86_64,
+    SHN_ABS,
+    SHN_COMMON,
+    SHN_LORESERVE,
+    SHN_UNDEF,
+    STT_FUNC,
+    STT_OBJECT,
+    ObjectFile,
+    Section,
+    read_object,
+)
+from sterna.targets.cpu.fixups import MACHINES, Machine, Place
+
+__all__ = ["LoadedObject", "load_object"]
+
+_WORD = 8
+
+
+class LoadedObject:
+    """An object in memory: entry points to call, slots to write.
+
+    Parameters
+    ----------
+    memory : CodeMemory
+        The mapping that holds it.
+    functions : mapping of str to int
+        Name → address of each global function.
+    slots : mapping of str to (int, int)
+        Name → (address, size in bytes) of each writable data symbol.
+    """
+
+    def __init__(self, memory: CodeMemory, functions: Mapping[str, int], slots: Mapping[str, tuple[int, int]]) -> None:
+        self._memory, self._functions, self._slots = memory, functions, slots
+
+    def entry(self, name: str) -> int:
+        """Address of the function `name`.
+
+        Raises
+        ------
+        LinkError
+            When the object has no such function.
+        """
+        try:
+            return self._functions[name]
+        except KeyError:
+            known = ", ".join(sorted(self._functions)) or "none"
+            raise LinkError(f"the stored object has no function {name!r}; it has: {known}") from None
+
+    def slot(self, name: str) -> tuple[int, int] | None:
+        """Address and size in bytes of the writable data symbol `name`, or None."""
+        return self._slots.get(name)
+
+    def write(self, words: Mapping[str, Sequence[int]]) -> int:
+        """Write words (unsigned 64-bit) into slots, neighbouring slots in one copy.
+
+        Returns
+        -------
+        int
+            The number of copies made.
+
+        Raises
+        ------
+        LinkError
+            For a slot that is missing or has another size; nothing is written then.
+        """
+        runs: list[tuple[int, list[int]]] = []
+        for address, values in sorted(self._checked(words)):
+            if runs and runs[-1][0] + _WORD * len(runs[-1][1]) == address:
+                runs[-1][1].extend(values)
+            else:
+                runs.append((address, list(values)))
+        for address, run in runs:
+            ctypes.memmove(address, struct.pack(f"={len(run)}Q", *run), _WORD * len(run))
+        return len(runs)
+
+    def _checked(self, words: Mapping[str, Sequence[int]]) -> list[tuple[int, Sequence[int]]]:
+        places = []
+        for name, values in words.items():
+            slot = self._slots.get(name)
+            if slot is None:
+                raise LinkError(f"the code has no slot {name!r}")
+            address, size = slot
+            if size != _WORD * len(values):
+                raise LinkError(f"slot {name!r} has {size} bytes in the code and is given {len(values)} words")
+            places.append((address, values))
+        return places
+
+    def unload(self) -> None:
+        """Unmap the code; no launch may be running or follow."""
+        self._functions, self._slots = {}, {}
+        self._memory.close()
+
+
+def load_object(data: bytes) -> LoadedObject:
+    """Load an ELF relocatable object made for this machine.
+
+    Parameters
+    ----------
+    data : bytes
+        The object file; position-independent or small-model code.
+
+    Raises
+    ------
+    LinkError
+        When it is damaged, for another machine, or needs something that is not there.
+    """
+    parsed = read_object(data)
+    machine = MACHINES.get(parsed.machine)
+    if machine is None:
+        raise LinkError(f"the stored object is for machine number {parsed.machine}, which Sterna cannot load")
+    plan = _plan(parsed, machine)
+    memory = CodeMemory(plan.size)
+    try:
+        _fill(memory, data, parsed, machine, plan)
+        memory.protect(0, plan.constants, READ_EXECUTE)
+        memory.protect(plan.constants, plan.writable, READ)
+        if parsed.machine != EM_X86_64:
+            memory.flush(0, plan.constants)
+        return _loaded(memory, parsed, plan)
+    except BaseException:
+        memory.close()
+        raise
+
+
+@dataclass(slots=True)
+class _Plan:
+    """Offsets in the mapping: sections, common symbols, stubs, GOT entries (by symbol number), part limits."""
+
+    sections: dict[int, int] = field(default_factory=dict)
+    commons: dict[int, int] = field(default_factory=dict)
+    stubs: dict[int, int] = field(default_factory=dict)
+    got: dict[int, int] = field(default_factory=dict)
+    constants: int = 0
+    writable: int = 0
+    size: int = 0
+
+
+def _plan(parsed: ObjectFile, machine: Machine) -> _Plan:
+    plan = _Plan()
+    symbols = parsed.symbols
+    for fixup in parsed.fixups:
+        number = fixup.symbol
+        if fixup.kind in machine.via_got:
+            plan.got[number] = -1
+        elif symbols[number].section == SHN_UNDEF and number and fixup.kind in machine.calls:
+            plan.stubs[number] = plan.got[number] = -1
+    at = 0
+    at = _place_sections(plan, at, [s for s in parsed.sections if s.executable])
+    at = -(-at // 16) * 16
+    for number in plan.stubs:
+        plan.stubs[number] = at
+        at += machine.stub_size
+    at = plan.constants = _next_page(at)
+    at = _place_sections(plan, at, [s for s in parsed.sections if not s.executable and not s.writable])
+    at = -(-at // _WORD) * _WORD
+    for number in plan.got:
+        plan.got[number] = at
+        at += _WORD
+    at = plan.writable = _next_page(at)
+    at = _place_sections(plan, at, [s for s in parsed.sections if s.writable])
+    for number, symbol in enumerate(symbols):
+        if symbol.section == SHN_COMMON:  # its value is its alignment
+            align = max(symbol.value, 1)
+            at = plan.commons[number] = -(-at // align) * align
+            at += symbol.size
+    plan.size = at
+    return plan
+
+
+def _next_page(at: int) -> int:
+    return -(-at // PAGE) * PAGE
+
+
+def _place_sections(plan: _Plan, at: int, sections: list[Section]) -> int:
+    for section in sections:
+        if section.align > PAGE:
+            raise LinkError(f"section {section.name!r} of the stored object wants alignment {section.align}")
+        at = -(-at // section.align) * section.align
+        plan.sections[section.index] = at
+        at += section.size
+    return at
+
+
+def _fill(memory: CodeMemory, data: bytes, parsed: ObjectFile, machine: Machine, plan: _Plan) -> None:
+    view = memory.view
+    for section in parsed.sections:
+        if section.stored:
+            at = plan.sections[section.index]
+            view[at : at + section.stored] = data[section.start : section.start + section.stored]
+    values = [_value(parsed, number, memory.address, plan) for number in range(len(parsed.symbols))]
+    for number, at in plan.got.items():
+        struct.pack_into("<Q", view, at, _needed(parsed, values, number))
+    for number, at in plan.stubs.items():
+        machine.stub(view, at, memory.address + at, memory.address + plan.got[number])
+    for fixup in parsed.fixups:
+        apply = machine.apply.get(fixup.kind)
+        if apply is None:
+            raise LinkError(f"the stored object has a {machine.name} relocation of type {fixup.kind}, which is unknown")
+        if fixup.kind in machine.via_got:
+            value = memory.address + plan.got[fixup.symbol]
+        elif fixup.kind in machine.calls and fixup.symbol in plan.stubs:
+            value = memory.address + plan.stubs[fixup.symbol]
+        else:
+            value = _needed(parsed, values, fixup.symbol)
+        offset = plan.sections[fixup.section] + fixup.offset
+        try:
+            apply(Place(view, offset, memory.address + offset, value + fixup.addend))
+        except struct.error as error:
+            raise LinkError(f"the stored object is damaged: {error}") from error
+
+
+def _value(parsed: ObjectFile, number: int, base: int, plan: _Plan) -> int | None:
+    """Address of a symbol, or None when it is neither here nor in a library."""
+    symbol = parsed.symbols[number]
+    if number == 0:
+        return 0
+    if symbol.section == SHN_UNDEF:
+        return _external(symbol.name) or (0 if symbol.weak else None)
+    if symbol.section == SHN_ABS:
+        return symbol.value
+    if symbol.section == SHN_COMMON:
+        return base + plan.commons[number]
+    if symbol.section >= SHN_LORESERVE or symbol.section not in plan.sections:
+        return None
+    return base + plan.sections[symbol.section] + symbol.value
+
+
+def _needed(parsed: ObjectFile, values: Sequence[int | None], number: int) -> int:
+    value = values[number]
+    if value is None:
+        name = parsed.symbols[number].name or f"number {number}"
+        raise LinkError(
+            f"the stored object needs the symbol {name!r}, which is not a function of the C or maths library here"
+        )
+    return value
+
+
+def _loaded(memory: CodeMemory, parsed: ObjectFile, plan: _Plan) -> LoadedObject:
+    functions: dict[str, int] = {}
+    slots: dict[str, tuple[int, int]] = {}
+    writable = {s.index: s.size for s in parsed.sections if s.writable}
+    for number, symbol in enumerate(parsed.symbols):
+        if symbol.kind == STT_FUNC and symbol.section in plan.sections:
+            functions[symbol.name] = memory.address + plan.sections[symbol.section] + symbol.value
+        elif symbol.section in writable and symbol.kind == STT_OBJECT:
+            if symbol.value + symbol.size > writable[symbol.section]:
+                raise LinkError(f"slot {symbol.name!r} reaches outside its section")
+            slots[symbol.name] = (memory.address + plan.sections[symbol.section] + symbol.value, symbol.size)
+        elif number in plan.commons:
+            slots[symbol.name] = (memory.address + plan.commons[number], symbol.size)
+    return LoadedObject(memory, functions, slots)
+
+
+# ---- names outside the object --------------------------------------------------------------------
+
+_LIBRARIES = {
+    "darwin": ("/usr/lib/libSystem.B.dylib",),
+    "linux": ("libm.so.6", "libc.so.6", "libgcc_s.so.1"),
+}
+"""Where outside names may come from; libgcc has conversions (float16, 128-bit) that compilers call."""
+
+
+@functools.cache
+def _libraries() -> tuple[Any, ...]:
+    found = []
+    for name in _LIBRARIES.get(sys.platform, ()):
+        try:
+            found.append(ctypes.CDLL(name))
+        except OSError:
+            continue
+    return tuple(found) or (ctypes.CDLL(None),)  # another C library (musl): what the process has loaded
+
+
+@functools.cache
+def _external(name: str) -> int | None:
+    """Address of a C or maths library function, or None."""
+    for library in _libraries():
+        try:
+            function = library[name]
+        except AttributeError:
+            continue
+        return ctypes.cast(function, ctypes.c_void_p).value
+    return None
