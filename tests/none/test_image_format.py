@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from helpers.images import CODE, make_image
+from sterna.digest import sha256_bytes, sha256_hex
 from sterna.errors import ImageError
 from sterna.image import KernelImage
 from sterna.relocation.record import Manifest, RefKind, RelocationRecord
@@ -228,3 +229,10 @@ def test_import_is_light():
         check=True,
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_digest_is_sha256():
+    assert sha256_hex(b"abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-2
+    for size in (0, 1, 55, 56, 63, 64, 65, 1000):
+        data = bytes(range(256)) * 4
+        assert sha256_bytes(memoryview(data)[:size]) == hashlib.sha256(data[:size]).digest()

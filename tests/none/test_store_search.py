@@ -301,7 +301,7 @@ def test_registered_and_environment_folders(monkeypatch: pytest.MonkeyPatch, tmp
         assert [s.label for s in after.stores()][:3] == ["registered"] * 3
     finally:
         unregister_store(one)
-    assert [s.path for s in default_search_path().stores()][0] == str(two)
+    assert default_search_path().stores()[0].path == str(two)
 
 
 def test_registering_what_is_no_folder(tmp_path: Path):
