@@ -1,0 +1,83 @@
+"""Cold compilation of each kernel in a process whose compiler is loaded and warmed up by another kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from common import fresh, options, scratch, show, write
+from suite.inputs import CASES
+
+CODE = """
+import json, time
+import sterna
+from suite.inputs import CASES, make_inputs
+from suite.with_sterna import KERNELS
+
+@sterna.kernel
+def warm_up(x):
+    x[sterna.grid(1)] = 0
+
+start = time.perf_counter()
+from sterna.targets.registry import target
+target().compiler()
+loaded = time.perf_counter()
+warm_up.specialize("float32[:]", over=1)
+ready = time.perf_counter()
+times, sizes = {}, {}
+for case in CASES:
+    kernel, axes = KERNELS[case]
+    inputs = make_inputs(case, small=True)
+    before = time.perf_counter()
+    built = kernel.specialize(*inputs, over=axes)
+    times[case] = (time.perf_counter() - before) * 1e3
+    sizes[case] = len(built.image.to_bytes())
+print(json.dumps({"import": (loaded - start) * 1e3, "warm_up": (ready - loaded) * 1e3, "compile": times, "bytes": sizes,
+                  "compiles": sterna.stats()["compiles"]}))
+"""
+
+PROFILE = """
+import cProfile, io, json, pstats
+import sterna
+from suite.inputs import make_inputs
+from suite.with_sterna import KERNELS
+KERNELS["saxpy"][0].specialize(*make_inputs("saxpy", small=True), over=1)
+kernel, axes = KERNELS["black_scholes"]
+inputs = make_inputs("black_scholes", small=True)
+profile = cProfile.Profile()
+profile.enable()
+kernel.specialize(*inputs, over=axes)
+profile.disable()
+rows = {}
+for (file, line, name), (_, calls, own, total, _) in pstats.Stats(profile).stats.items():
+    at = file.replace("\\\\", "/").split("/sterna/")
+    where = "sterna/" + at[1] if len(at) > 1 else file.rsplit("/", 1)[-1]
+    rows[f"{where}:{name}"] = (total * 1e3, calls)
+print(json.dumps(dict(sorted(rows.items(), key=lambda item: -item[1][0])[:25])))
+"""
+
+
+def main() -> None:
+    """Measure and report."""
+    given = options(__doc__ or "")
+    runs: list[dict[str, Any]] = []
+    with scratch() as folder:
+        for k in range(given.rounds):
+            runs.append(fresh(CODE, STERNA_CACHE_DIR=str(folder / str(k))))
+        profile = fresh(PROFILE, STERNA_CACHE_DIR=str(folder / "profile"))
+    results = {
+        "import_ms": min(run["import"] for run in runs),
+        "first_compilation_ms": min(run["warm_up"] for run in runs),
+        "compile_ms": {case: min(run["compile"][case] for run in runs) for case in CASES},
+        "image_bytes": runs[0]["bytes"],
+    }
+    rows = [(case, results["compile_ms"][case], results["image_bytes"][case]) for case in CASES]
+    show("cold compilation", ("kernel", "ms", "image bytes"), rows)
+    print(f"importing the compiler: {results['import_ms']:.1f} ms")
+    print(f"first compilation of a process: {results['first_compilation_ms']:.1f} ms")
+    rows = [(name, total, calls) for name, (total, calls) in profile.items()]
+    show("where black_scholes goes (profiled, so slower; cumulative ms)", ("function", "ms", "calls"), rows)
+    write("compiling", given.output, results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The kernels that Sterna and numba are compared on, each written for both, and their inputs."""
