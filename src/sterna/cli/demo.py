@@ -105,7 +105,7 @@ def _prepare(folder: Path, pixels: Any, monochrome: bool) -> None:
     import numpy as np
 
     np.save(folder / "picture.npy", pixels)
-    order = {"film": "monochrome" if monochrome else "colour", "recipe": {}}
+    order: dict[str, Any] = {"film": "monochrome" if monochrome else "colour", "recipe": {}}
     (folder / "order.json").write_text(json.dumps(order), encoding="utf-8")
 
 
