@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from sterna.array.memory import HostMemory
-from sterna.runtime.devices import current_device, device_named
+from sterna.runtime.devices import current_device, device_named, device_of
 
 if TYPE_CHECKING:
     from sterna.array.array import Array
@@ -46,7 +46,7 @@ def empty(shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, device: D
 
 
 def full(
-    shape: int | tuple[int, ...], value: ArrayLike, dtype: DTypeLike = None, device: Device | str | None = None
+    shape: int | tuple[int, ...], value: ArrayLike, dtype: DTypeLike | None = None, device: Device | str | None = None
 ) -> Array:
     """A new array filled with `value`, whose dtype it has unless one is given."""
     made = empty(shape, np.asarray(value).dtype if dtype is None else dtype, device)
@@ -123,9 +123,7 @@ class _BorrowedMemory(HostMemory):
 
 
 def _device(given: Device | str | None) -> Device:
-    if given is None:
-        return current_device()
-    return device_named(given) if isinstance(given, str) else given
+    return current_device() if given is None else device_of(given)
 
 
 # ---- values (the caller has synchronised) --------------------------------------------------------

@@ -8,23 +8,15 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from sterna.errors import LaunchError
 from sterna.targets.base import Limits
 
-__all__ = ["LaunchConfig", "Suggests", "Triple", "make_config", "over_config"]
+__all__ = ["LaunchConfig", "Triple", "make_config", "over_shape"]
 
 Triple = tuple[int, int, int]
 _AXES = "xyz"
-
-
-class Suggests(Protocol):
-    """What an ``over`` launch needs of a device."""
-
-    def suggest(self, shape: tuple[int, ...]) -> tuple[Triple, Triple]:
-        """Blocks and threads (x, y, z) that cover `shape`, last axis fastest."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,34 +81,20 @@ def make_config(limits: Limits, blocks: Any, threads: Any, shared_bytes: Any = 0
     return LaunchConfig(grid, block, (), _shared(where, shared_bytes, limits))
 
 
-def over_config(device: Suggests, limits: Limits, shape: Any, shared_bytes: Any = 0, kernel: str = "") -> LaunchConfig:
-    """Check the shape of ``kernel.over(shape)`` and let the device choose blocks and threads.
-
-    Parameters
-    ----------
-    device : Device
-        Chooses blocks and threads.
-    limits : Limits
-        Of the target or device; `shared_bytes` is held to it.
-    shape : int or sequence of one to three int
-        Extents, 0 or more; last axis fastest.
-    shared_bytes : int
-        Dynamic shared memory of each block, in bytes.
-    kernel : str
-        For messages.
+def over_shape(shape: Any, kernel: str = "") -> tuple[int, ...]:
+    """Check the shape of ``kernel.over(shape)``: an int, or a sequence of one to three; 0 or more each.
 
     Raises
     ------
     LaunchError
-        For a shape of wrong types or too many axes, a negative extent, too much shared memory.
+        For wrong types, too many axes, or an extent that is negative or does not fit 64 bits.
     """
     where = f"kernel {kernel}: " if kernel else ""
     extents = _axes(where, "over shape", shape)
     for extent in extents:
         if not 0 <= extent < 2**63:
             raise LaunchError(f"{where}over shape = {shape!r} has the extent {extent}; allowed are 0 to 2**63 - 1")
-    blocks, threads = device.suggest(extents)
-    return LaunchConfig(blocks, threads, extents, _shared(where, shared_bytes, limits))
+    return extents
 
 
 def _axes(where: str, what: str, given: Any) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from typing import Any
 from sterna.targets.base import Device
 from sterna.targets.registry import TARGETS, target
 
-__all__ = ["current_device", "current_stream", "device", "device_named", "devices", "on", "synchronize"]
+__all__ = ["current_device", "current_stream", "device", "device_named", "device_of", "devices", "on", "synchronize"]
 
 _DEFAULT = "cpu"
 _lock = threading.Lock()
@@ -69,6 +69,23 @@ def device(name: str | None = None) -> Device:
     return current_device() if name is None else device_named(name)
 
 
+def device_of(given: Device | str) -> Device:
+    """The device itself, or the one with that name.
+
+    Raises
+    ------
+    ValueError
+        For a name no device has.
+    TypeError
+        For something that is neither.
+    """
+    if isinstance(given, str):
+        return device_named(given)
+    if not hasattr(given, "synchronize"):
+        raise TypeError(f"a device is expected, or its name; given is {given!r}")
+    return given
+
+
 def devices() -> list[Device]:
     """Every device of every target on this machine."""
     return [device_named(f"{base}:{i}") for base in TARGETS for i in range(target(base).runtime().device_count())]
@@ -105,7 +122,7 @@ def on(where: Device | str, stream: Any = None) -> Iterator[Device]:
     >>> a.device is cpu
     True
     """
-    found = device_named(where) if isinstance(where, str) else where
+    found = device_of(where)
     token = _current.set((found, stream))
     try:
         yield found
@@ -121,8 +138,5 @@ def synchronize(where: Device | str | None = None) -> None:
     Exception
         What a kernel raised since the last synchronise, once.
     """
-    if where is None:
-        where = current_device()
-    elif isinstance(where, str):
-        where = device_named(where)
-    where.synchronize()
+    found = current_device() if where is None else device_of(where)
+    found.synchronize()

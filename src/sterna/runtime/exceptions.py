@@ -140,7 +140,7 @@ class _Place:
         return f"{self.filename}:{self.line}"
 
 
-def _walk(function: FunctionType | None, path: str) -> Any:
+def _walk(function: Any, path: str) -> Any:
     if function is None:
         return None
     try:

@@ -98,6 +98,7 @@ def link(
             f"{device.target}"
         )
     module = device.load(image, layout)
+    module.function = function
     try:
         if resolution is None:
             resolution = resolve_manifest(image.manifest, function, device, image.name)

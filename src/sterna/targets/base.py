@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sterna.relocation.record import RelocationRecord
@@ -78,7 +79,9 @@ class TargetCompiler(Protocol):
         """Versions that influence the code, by component; part of the key."""
         ...
 
-    def compile(self, module: Any, target: Target, options: Any) -> tuple[dict[str, bytes], dict[str, Any], dict[str, str]]:
+    def compile(
+        self, module: Any, target: Target, options: Any
+    ) -> tuple[dict[str, bytes], dict[str, Any], dict[str, str]]:
         """Compile a lowered IR module.
 
         Returns
@@ -94,7 +97,15 @@ class TargetCompiler(Protocol):
 
 
 class LoadedModule(Protocol):
-    """One image loaded on one device: slots can be written, then the entry launched."""
+    """One image loaded on one device: slots can be written, then the entry launched.
+
+    Attributes
+    ----------
+    function : function or None
+        The live kernel function; the linker sets it, and error reports start from it.
+    """
+
+    function: FunctionType | None
 
     def slot_size(self, name: str) -> int | None:
         """Bytes of the writable global `name`, or None if the code has none of that name."""
@@ -126,6 +137,7 @@ class Device(Protocol):
 
     name: str
     target: Target
+    limits: Limits
 
     def load(self, image: KernelImage, layout: ArgLayout) -> LoadedModule:
         """Load an image's code in this device's context."""

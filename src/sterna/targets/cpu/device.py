@@ -26,7 +26,7 @@ from sterna.errors import LinkError
 from sterna.relocation.record import RelocationRecord
 from sterna.runtime.config import LaunchConfig, Triple
 from sterna.runtime.exceptions import RECORD_BYTES, ExceptionRecord, Failure, PendingFailures
-from sterna.targets.base import Target
+from sterna.targets.base import Limits, Target
 from sterna.targets.cpu.loader import LoadedObject, load_object
 from sterna.targets.cpu.pool import pool, thread_count
 from sterna.targets.registry import target
@@ -225,15 +225,12 @@ class CpuDevice:
 
     def __init__(self) -> None:
         self.name = "cpu"
+        self.target: Target = target("cpu")
+        self.limits: Limits = self.target.limits
         self._pending = PendingFailures()
 
     def __repr__(self) -> str:
         return f"<sterna device {self.name}: {self.target}, {thread_count()} threads>"
-
-    @property
-    def target(self) -> Target:
-        """The target with this machine's architecture."""
-        return target("cpu")
 
     def load(self, image: KernelImage, layout: ArgLayout) -> CpuModule:
         """Load an image's object into this process.
