@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
 from typing import Any
 
 __all__ = ["Counters"]
 
 
-@dataclass(slots=True)
 class Counters:
     """What happened in the stores of one search path.
 
@@ -23,14 +21,11 @@ class Counters:
         The same for source facts.
     """
 
-    hits: dict[str, int] = field(default_factory=dict)
-    misses: int = 0
-    bad_files: int = 0
-    writes: int = 0
-    write_failures: int = 0
-    facts_hits: int = 0
-    facts_misses: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+    def __init__(self) -> None:
+        self.hits: dict[str, int] = {}
+        self.misses = self.bad_files = self.writes = self.write_failures = 0
+        self.facts_hits = self.facts_misses = 0
+        self._lock = threading.Lock()
 
     def add(self, name: str) -> None:
         """Add one to the counter called `name`."""

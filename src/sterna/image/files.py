@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from dataclasses import dataclass
 
 from sterna.digest import sha256_hex
+from sterna.frozen import frozen
 
 __all__ = [
     "ReadOutcome", "WriteOutcome", "atomic_write", "ensure_folder", "list_folder", "move_aside", "read_file", "remove",
@@ -35,7 +35,7 @@ _WRITE_FLAGS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReadOutcome:
     """Contents of a file, or None; `reason` is empty when there simply is no such file."""
 
@@ -43,7 +43,7 @@ class ReadOutcome:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WriteOutcome:
     """Whether a write was committed, and if not, why; true in a condition when it was."""
 

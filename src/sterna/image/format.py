@@ -22,11 +22,11 @@ manifest could not be linked (I5).
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from typing import Any
 
 from sterna.digest import sha256_bytes
 from sterna.errors import ImageError
+from sterna.frozen import field, frozen
 from sterna.options import STRATEGIES
 from sterna.relocation.record import Manifest, RefKind, RelocationRecord
 
@@ -59,7 +59,7 @@ def canonical_json(value: Any) -> bytes:
     return _encode(value).encode("ascii")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KernelImage:
     """One compiled kernel, independent of the session that made it.
 

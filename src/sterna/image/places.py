@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from types import ModuleType
 
 from sterna.errors import BundleError
+from sterna.frozen import frozen
 
 __all__ = [
     "BUNDLE_FOLDER", "ENTRY_POINT_GROUP", "CachePlace", "bundle_folder", "entry_point_folders", "environment_folders",
@@ -24,7 +24,7 @@ ENTRY_POINT_GROUP = "sterna.stores"
 _registered: list[str] = []
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CachePlace:
     """The user's cache: its folder, or why there is none (`disabled`: because the user says so).
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from sterna.frozen import frozen
 from sterna.image.counters import Counters
 from sterna.image.files import WriteOutcome
 from sterna.image.format import KernelImage
@@ -40,7 +40,7 @@ _MEMORY_ENTRIES = 512
 _VARIABLES = ("STERNA_CACHE", "STERNA_CACHE_DIR", "STERNA_STORE_PATH", "XDG_CACHE_HOME", "HOME", "LOCALAPPDATA")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Request:
     """What is looked for.
 
@@ -66,7 +66,7 @@ class Request:
     signature: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Miss:
     """A place that had no fitting image; `reason` is empty when it has no file of that name."""
 
@@ -74,7 +74,7 @@ class Miss:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outcome:
     """Result of a search.
 
@@ -117,12 +117,12 @@ def _reason(miss: Miss, request: Request) -> str:
     return miss.reason or miss.store.why_missing(request.target, request.name)
 
 
-@dataclass(slots=True)
 class _Memory:
     """Images of this process by target and base key, the oldest dropped first."""
 
-    images: dict[tuple[str, str], tuple[KernelImage, str]] = field(default_factory=dict)
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    def __init__(self) -> None:
+        self.images: dict[tuple[str, str], tuple[KernelImage, str]] = {}
+        self.lock = threading.Lock()
 
     def get(self, request: Request) -> tuple[KernelImage, str] | None:
         return self.images.get((request.target, request.base))

@@ -19,11 +19,11 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from sterna.digest import sha256_hex
 from sterna.errors import ImageError
+from sterna.frozen import frozen
 from sterna.image import files
 from sterna.image.counters import Counters
 from sterna.image.files import WriteOutcome
@@ -43,7 +43,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 _NOT_READABLE = re.compile(r"[^A-Za-z0-9]+")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lookup:
     """Result of looking for one image in one store; `reason` is empty when no such file exists."""
 
