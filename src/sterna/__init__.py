@@ -38,7 +38,19 @@ _HOME: dict[str, str] = {
     "errors": "", "types": "",
 }  # fmt: skip
 
-__all__ = [*_HOME, "__version__"]
+__all__ = [
+    "__version__",
+    "Array", "CompiledKernel", "Global", "Kernel", "activemask", "all_sync", "any_sync", "atomic", "ballot_sync",
+    "bfloat16", "blockDim", "blockIdx", "bool_", "brev", "cbrt", "clz", "complex128", "complex64", "device",
+    "devices", "empty", "eq_sync", "errors", "ffs", "float16", "float32", "float64", "fma", "from_dlpack", "full",
+    "grid", "gridDim", "gridsize", "inbounds", "int16", "int32", "int64", "int8", "interpret", "kernel", "laneid",
+    "lanemask_lt", "local", "match_all_sync", "match_any_sync", "mul_hi", "on", "popc", "reduce_add_sync",
+    "reduce_and_sync", "reduce_max_sync", "reduce_min_sync", "reduce_or_sync", "reduce_xor_sync", "register_store",
+    "require_precompiled", "resolve", "rsqrt", "runtime_global", "selp", "shared", "shfl_down_sync", "shfl_sync",
+    "shfl_up_sync", "shfl_xor_sync", "stats", "synchronize", "syncthreads", "syncthreads_and", "syncthreads_count",
+    "syncthreads_or", "syncwarp", "threadIdx", "threadfence", "threadfence_block", "threadfence_system", "to_device",
+    "types", "uint16", "uint32", "uint64", "uint8", "unregister_store", "warpsize", "zeros",
+]  # fmt: skip
 
 if TYPE_CHECKING:
     from sterna import errors, types

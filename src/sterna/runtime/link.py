@@ -41,7 +41,6 @@ class LoadedKernel:
         self.words: Mapping[str, tuple[int, ...]] = resolution.words
         for value, record in resolution.globals:
             value.attach(module, record)
-            module.write_word(record, value.word)  # a change since resolving would be lost otherwise
         self._lock = threading.Lock()
         self._loaded = True
 
@@ -98,6 +97,7 @@ def link(
             f"{device.target}"
         )
     module = device.load(image, layout)
+    module.function = function
     module.function = function
     try:
         if resolution is None:

@@ -6,8 +6,10 @@ decision becomes a `CacheEvent`, which is what `Kernel.explain_cache` shows.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import FunctionType
+from typing import Any
 
 from sterna.image.format import KernelImage
 from sterna.image.key import base_key
@@ -16,6 +18,7 @@ from sterna.options import CompileOptions
 from sterna.runtime import stats
 from sterna.runtime.signature import signature_text
 from sterna.source.captures import Scan
+from sterna.source.index import set_stores
 from sterna.targets.base import Target
 from sterna.targets.registry import compiler_versions
 from sterna.types import Type
@@ -80,8 +83,8 @@ class Found:
 
     @property
     def key(self) -> str:
-        """Key to compile under; empty without a compiler."""
-        return self.outcome.key if self.outcome is not None else ""
+        """Key to compile under; the base key where the compiler's versions are not known."""
+        return (self.outcome.key if self.outcome is not None else "") or self.request.base
 
 
 def find_image(
@@ -127,3 +130,14 @@ def keep_image(image: KernelImage, found: Found, captures: Scan) -> CacheEvent:
     cache = search.cache
     path = cache.image_path(image.place, image.key, image.name) if cache is not None else ""
     return CacheEvent(event.signature, event.target, "compiled", path, why)
+
+
+def _get_facts(fingerprint: str, module: str) -> Mapping[str, Any] | None:
+    return default_search_path().get_facts(fingerprint, module)
+
+
+def _put_facts(fingerprint: str, facts: dict[str, Any]) -> None:
+    default_search_path().put_facts(fingerprint, facts)
+
+
+set_stores(_get_facts, _put_facts)

@@ -11,11 +11,12 @@ from typing import Any
 
 from sterna.source.code import fingerprint
 from sterna.source.facts import FunctionFacts
+from sterna.source.paths import module_name
 
 __all__ = ["Getter", "Putter", "find_facts", "forget", "set_stores"]
 
-Getter = Callable[[str], Mapping[str, Any] | None]
-"""Facts by fingerprint, or None."""
+Getter = Callable[[str, str], Mapping[str, Any] | None]
+"""Facts by fingerprint and name of the function's module (whose bundle may have them), or None."""
 Putter = Callable[[str, dict[str, Any]], object]
 """Keep facts under a fingerprint; may do nothing, must not raise."""
 
@@ -46,7 +47,7 @@ def find_facts(function: FunctionType) -> FunctionFacts:
     facts = _memory.get(print_) or _memory.get(place)
     if facts is not None:
         return facts
-    facts = _stored(print_)
+    facts = _stored(print_, module_name(function))
     if facts is not None:
         _memory[print_] = facts
         return facts
@@ -70,9 +71,9 @@ def _read(function: FunctionType, print_: str, place: object) -> FunctionFacts:
     return facts
 
 
-def _stored(print_: str) -> FunctionFacts | None:
+def _stored(print_: str, module: str) -> FunctionFacts | None:
     for get, _ in _stores:
-        data = get(print_)
+        data = get(print_, module)
         if data is None:
             continue
         try:
@@ -83,7 +84,7 @@ def _stored(print_: str) -> FunctionFacts | None:
     return None
 
 
-def _get_nothing(_fingerprint: str) -> None:
+def _get_nothing(_fingerprint: str, _module: str) -> None:
     return None
 
 
