@@ -59,7 +59,7 @@ def frozen(cls: type[T]) -> type[T]:
     space |= {n: _FromDataclass(n, types, defaults) for n in ("__dataclass_fields__", "__dataclass_params__")}
     space |= {"__slots__": names, "__match_args__": names, "__qualname__": cls.__qualname__}
     space.setdefault("__repr__", _repr)
-    space |= {"__setattr__": _refuse_set, "__delattr__": _refuse_delete, "__reduce__": _reduce}
+    space |= {"__setattr__": _refuse_set, "__delattr__": _refuse_delete, "__reduce__": _reduce, "__replace__": _replace}
     metaclass: Any = type(cls)
     made: Any = metaclass(cls.__name__, cls.__bases__, space)
     for name, function in _compile(made, names, defaults).items():
@@ -107,6 +107,10 @@ def _repr(self: Any) -> str:
 
 def _reduce(self: Any) -> tuple[Any, ...]:
     return type(self), tuple(getattr(self, n) for n in self.__slots__)
+
+
+def _replace(self: Any, /, **changes: Any) -> Any:
+    return type(self)(**{n: getattr(self, n) for n in self.__slots__} | changes)
 
 
 def _refuse_set(self: Any, name: str, value: Any) -> NoReturn:

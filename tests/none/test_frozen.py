@@ -103,6 +103,8 @@ def test_tools_for_dataclasses_work():
     assert [f.name for f in dataclasses.fields(Point)] == ["x", "y", "tags"]
     assert dataclasses.replace(Point(1, 2), x=5) == Point(5, 2)
     assert dataclasses.asdict(Pair(Point(1), 3)) == {"a": {"x": 1, "y": 0, "tags": []}, "b": 3}
+    if hasattr(copy, "replace"):  # 3.13
+        assert copy.replace(Point(1, 2), x=5) == Point(5, 2)
     match Pair(1, 2):
         case Pair(a, b):
             assert (a, b) == (1, 2)

@@ -155,6 +155,14 @@ def test_explain_lists_what_was_found_and_where(tmp_path: Path):
     assert SearchPath((), entry_points=False, key_of=key_of).find(request()).explain() != ""
 
 
+def test_keys_are_kernel_keys_by_default(tmp_path: Path):
+    from sterna.image.key import kernel_key
+
+    outcome = SearchPath((), CachePlace(str(tmp_path)), entry_points=False).find(request())
+    assert outcome.key == kernel_key("b0", NEW)
+    assert SearchPath((), entry_points=False).find(request(versions=None)).key == ""
+
+
 def test_memory_only_images(tmp_path: Path):
     search = path_with(tmp_path)
     search.remember(request(), image_for("b0", NEW))
@@ -324,6 +332,7 @@ def distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "[sterna.stores]\na = sunlight.kernels\nb = sunlight\nc = not_installed_anywhere\nd = sunlight.absent\n"
     )
     monkeypatch.syspath_prepend(str(site))
+    monkeypatch.setattr("sterna.distributions._listings", {})
     return site
 
 

@@ -10,6 +10,7 @@ import os
 import sys
 from types import ModuleType
 
+from sterna.distributions import entry_points
 from sterna.errors import BundleError
 from sterna.frozen import frozen
 
@@ -132,21 +133,16 @@ def environment_folders() -> tuple[str, ...]:
 
 
 def entry_point_folders() -> tuple[tuple[str, str], ...]:
-    """Name and folder of every entry point of the group ``sterna.stores``; slow, reads all installed metadata.
+    """Name and folder of every entry point of the group ``sterna.stores``; reads a file of each distribution.
 
     The value names a package or a folder in one: ``sunlight`` is ``<sunlight>/__sterna__``, and ``sunlight.kernels``
     is ``<sunlight>/kernels/__sterna__`` or, where that does not exist, ``<sunlight>/kernels``.
     """
-    from importlib.metadata import entry_points
     from importlib.util import find_spec
 
     found = []
-    try:
-        points = sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: (point.name, point.value))
-    except Exception:  # damaged metadata of some distribution must not fail a launch
-        return ()
-    for point in points:
-        top, *inner = point.value.partition(":")[0].strip().split(".")
+    for name, value in entry_points(ENTRY_POINT_GROUP):
+        top, *inner = value.partition(":")[0].strip().split(".")
         try:
             spec = find_spec(top)  # a top-level name: nothing is imported
         except (ImportError, ValueError, AttributeError):
@@ -155,6 +151,6 @@ def entry_point_folders() -> tuple[tuple[str, str], ...]:
             folder = os.path.join(location, *inner)
             inside = os.path.join(folder, BUNDLE_FOLDER)
             if os.path.isdir(inside) or os.path.isdir(folder):
-                found.append((point.name, inside if os.path.isdir(inside) else folder))
+                found.append((name, inside if os.path.isdir(inside) else folder))
                 break
     return tuple(found)

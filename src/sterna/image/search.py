@@ -1,7 +1,7 @@
 """`SearchPath`: where an image is looked for, in which order, and where a new one is saved.
 
 In memory → the bundle of the kernel's own package → registered folders → the user's cache → entry points, which
-come last because reading installed metadata is slow.  The last stop before a compilation.
+come last because all installed metadata is read for them.  The last stop before a compilation.
 
 Which compiler versions?  They are part of the key.  A store that ships on purpose is asked under this
 environment's versions first and then under those it declares, so that a bundle is found on a machine without
@@ -272,7 +272,7 @@ class SearchPath:
         module : str
             Name of the function's module, whose bundle is asked first; empty for all bundles met so far.
         entry_points : bool
-            Ask the stores of entry points too (slow): for a function whose source cannot be had.
+            Ask the stores of entry points too: for a function whose source cannot be had.
         """
         stores = [*self._near_stores(module), *(self._entry_points or ())]
         if not module:
@@ -295,7 +295,7 @@ class SearchPath:
     # ---- places --------------------------------------------------------------------------------
 
     def stores(self, module: str = "") -> tuple[Store, ...]:
-        """All stores in the order they are asked for a kernel of `module`; reads entry points (slow)."""
+        """All stores in the order they are asked for a kernel of `module`; reads entry points."""
         return (*self._near_stores(module), *self._entry_point_stores(module))
 
     def _near_stores(self, module: str) -> tuple[Store, ...]:
