@@ -1,7 +1,7 @@
 """Arrays as interpreted device code sees them: NumPy views that behave like device arrays.
 
 * records have their fields as attributes (``points[i].x``), as device code writes them;
-* a 64-bit integer array takes any object and stores its identity word;
+* an integer array wraps numbers out of range, and a 64-bit one takes any object and stores its identity word;
 * captured arrays are read-only.
 """
 
@@ -14,16 +14,25 @@ import numpy as np
 
 from sterna.language.dtypes import StorageType
 
-__all__ = ["Bfloat16Array", "WordArray", "device_view", "empty", "host_array"]
+__all__ = ["Bfloat16Array", "IntegerArray", "device_view", "empty", "host_array"]
 
-_NUMBERS = (int, float, complex, np.generic, np.ndarray, list, tuple)
+_NUMBERS = (int, complex, np.generic, np.ndarray, list, tuple)
 
 
-class WordArray(np.ndarray):
-    """A (u)int64 array in which storing an object stores ``id(object)``."""
+class IntegerArray(np.ndarray):
+    """An integer array that converts what is stored as device code does.
+
+    Numbers out of range wrap, as `astype` does it (NumPy's own assignment raises); in a 64-bit array an
+    object that is no number is stored as ``id(object)``.
+    """
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        if not isinstance(value, _NUMBERS) and not hasattr(value, "__index__"):
+        if type(value) is int:
+            value = np.uint64(value & 0xFFFFFFFFFFFFFFFF)
+        if isinstance(value, np.integer | np.floating | float):
+            with np.errstate(all="ignore"):
+                value = np.asarray(value).astype(self.dtype)
+        elif self.dtype.itemsize == 8 and not isinstance(value, _NUMBERS) and not hasattr(value, "__index__"):
             value = np.uint64(id(value)).astype(self.dtype)
         super().__setitem__(key, value)
 
@@ -48,8 +57,8 @@ def device_view(array: np.ndarray, readonly: bool = False) -> np.ndarray:
     """A view of `array` that behaves as a device array of its dtype does."""
     if array.dtype.names is not None:
         view: np.ndarray = array.view(np.recarray)
-    elif array.dtype in (np.int64, np.uint64):
-        view = array.view(WordArray)
+    elif array.dtype.kind in "iu":
+        view = array.view(IntegerArray)
     else:
         view = array.view()
     if readonly:

@@ -90,8 +90,8 @@ class Interpreted:
         """One thread for every index of `shape` (an int or up to three ints), the last axis fastest."""
         over = over_shape(shape, self.__wrapped__.__name__)
         x, y, z = (*reversed(over), 1, 1)[:3]
-        threads = (max(min(x, _OVER_THREADS), 1), 1, 1)
-        config = LaunchConfig((-(-x // threads[0]), y, z), threads, over, shared_bytes)
+        threads = max(min(x, _OVER_THREADS), 1)
+        config = LaunchConfig((-(-x // threads), y, z), (threads, 1, 1), over, shared_bytes)
 
         def launch(*args: Any, **kwargs: Any) -> None:
             _run(self.__wrapped__, args, kwargs, config)
@@ -114,7 +114,7 @@ def _run(function: FunctionType, args: Any, kwargs: Any, config: LaunchConfig) -
     body = translation.function(function)
     values = [translation.argument(value) for value in bound.args]
     keywords = {name: translation.argument(value) for name, value in bound.kwargs.items()}
-    for index in _positions(config.blocks):
+    for index in _positions((0, 0, 0) if config.is_empty else config.blocks):
         block = Block(index, config.threads, config.blocks, config.over or None, bytearray(config.shared_bytes))
         _run_block(function.__name__, lambda: body(*values, **keywords), block)
     for finish in translation.finish:

@@ -1,0 +1,69 @@
+"""Runs one kernel on one *place*: a device of any target, or the interpreter.
+
+A behaviour test is written once against `Place`, with NumPy arrays in and out; the fixture `place` runs it
+everywhere (`tests/device/conftest.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import sterna
+
+__all__ = ["INTERPRETER", "Place", "places"]
+
+INTERPRETER = "interpreter"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a kernel runs: the name of a device, or ``interpreter``."""
+
+    name: str
+
+    @property
+    def is_interpreter(self) -> bool:
+        """Whether kernels run in CPython."""
+        return self.name == INTERPRETER
+
+    @property
+    def shares_memory(self) -> bool:
+        """Whether NumPy arrays are launch arguments as they are."""
+        return self.is_interpreter or self.name.startswith("cpu")
+
+    def launch(self, kernel: Any, blocks: Any, threads: Any, *args: Any, shared_bytes: int = 0) -> None:
+        """``kernel[blocks, threads]`` on NumPy arrays, finished on return, failures raised."""
+        self._run(lambda k: k[blocks, threads, None, shared_bytes], kernel, args)
+
+    def over(self, kernel: Any, shape: Any, *args: Any) -> None:
+        """``kernel.over(shape)`` on NumPy arrays, finished on return, failures raised."""
+        self._run(lambda k: k.over(shape), kernel, args)
+
+    def _run(self, configure: Any, kernel: Any, args: tuple[Any, ...]) -> None:
+        if self.is_interpreter:
+            configure(sterna.interpret(kernel))(*args)
+            return
+        with sterna.on(self.name):
+            moved = [self._to_device(arg) for arg in args]
+            configure(kernel)(*moved)
+            sterna.synchronize()
+            for host, there in zip(args, moved, strict=True):
+                if there is not host and isinstance(host, np.ndarray):
+                    host[...] = there.copy_to_host()
+
+    def _to_device(self, arg: Any) -> Any:
+        if isinstance(arg, np.ndarray) and not self.shares_memory:
+            return sterna.to_device(arg)
+        return arg
+
+
+def places() -> list[Place]:
+    """The interpreter and every device of this machine."""
+    try:
+        names = [device.name for device in sterna.devices()]
+    except (ImportError, AttributeError):
+        names = []
+    return [Place(INTERPRETER), *(Place(name) for name in names)]
