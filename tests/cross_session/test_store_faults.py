@@ -212,14 +212,22 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def make_read_only(folder: Path) -> None:
-    """Take the right to write: for root by mounting, for others by permissions."""
+@pytest.fixture
+def lockable(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[Path, Callable[[], None]]]:
+    """A folder, and what takes the right to write there: for root a mount, for others permissions."""
     if os.geteuid() == 0:
-        if not mounted(folder, "-o", "remount,ro"):
-            pytest.skip("mounting read-only is not permitted here")
-    else:
-        for place in (folder, *folder.rglob("*")):
-            place.chmod(0o555 if place.is_dir() else 0o444)
+        disk = request.getfixturevalue("small_disk")
+        yield disk, lambda: subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True) and None
+        return
+    folder = tmp_path / "lockable"
+    folder.mkdir()
+
+    def allow(writing: bool) -> None:
+        for place in sorted((folder, *folder.rglob("*")), reverse=not writing):
+            place.chmod((0o755 if writing else 0o555) if place.is_dir() else 0o444)
+
+    yield folder, lambda: allow(False)
+    allow(True)
 
 
 def key_of(base: str, versions: object) -> str:
@@ -262,13 +270,36 @@ def test_a_disk_without_room_for_one_folder(small_disk: Path):
     assert search.find(request(1)).label == "memory"
 
 
-def test_a_read_only_folder_is_read(tmp_path: Path, small_disk: Path):
-    folder = small_disk / "cache"
+def test_a_quota_is_one_warning_and_memory_only(tmp_path: Path):
+    folder = tmp_path / "cache"
+
+    def work() -> None:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        warnings.simplefilter("always")
+        search = search_in(folder)
+        with warnings.catch_warnings(record=True) as caught:
+            assert search.save(request(1), make_image(1)) is None
+            for number in (2, 3):
+                assert search.save(request(number), make_image(number, payloads={"object": bytes(9000)}))
+                assert search.find(request(number)).label == "memory"
+        assert len(caught) == 1
+
+    assert status_of(in_child(work)) == 0
+    assert check_whole(folder, 1)
+    assert Store(folder).get(PLACE, make_key(2), "blur") is None
+    assert not list(tmp_path.rglob(".writing-*"))
+
+
+def test_a_read_only_folder_is_read(lockable: tuple[Path, Callable[[], None]]):
+    place, lock = lockable
+    folder = place / "cache"
     Store(folder).put(make_image(1))
     Store(folder).put_facts("ab12", {"digest": "1"})
     bad = Path(Store(folder).put(make_image(3)).path)
     bad.write_bytes(b"junk")
-    make_read_only(small_disk)
+    lock()
     search = search_in(folder)
     assert search.find(request(1)).label == "user cache"
     assert search.get_facts("ab12") == {"digest": "1"}
