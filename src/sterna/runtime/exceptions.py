@@ -109,8 +109,13 @@ def build_exception(failure: Failure) -> BaseException:
         with contextlib.suppress(AttributeError, TypeError):
             setattr(error, name, value)
     note = f'in device code: File "{place.filename}", line {place.line}, in {place.function}'
-    error.add_note(f"{note}\n    {place.source}" if place.source else note)
+    _add_note(error, f"{note}\n    {place.source}" if place.source else note)
     return error
+
+
+def _add_note(error: BaseException, text: str) -> None:
+    with contextlib.suppress(AttributeError, TypeError):  # a class may refuse
+        error.add_note(text)
 
 
 def _message(template: str, details: Triple) -> str:
@@ -214,9 +219,9 @@ class PendingFailures:
         error = build_exception(taken[0])
         for other in taken[1:6]:
             later = build_exception(other)
-            error.add_note(f"a later launch failed too: {type(later).__name__}: {later}")
+            _add_note(error, f"a later launch failed too: {type(later).__name__}: {later}")
         if len(taken) > 6:
-            error.add_note(f"{len(taken) - 6} more launches failed")
+            _add_note(error, f"{len(taken) - 6} more launches failed")
         raise error
 
 

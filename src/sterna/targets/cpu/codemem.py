@@ -68,7 +68,7 @@ class CodeMemory:
         self.size = max(-(-size // PAGE) * PAGE, PAGE)
         try:
             self._map: mmap.mmap | None = mmap.mmap(-1, self.size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        except OSError as error:
+        except (OSError, OverflowError, ValueError, MemoryError) as error:
             raise LinkError(f"no memory for {self.size} bytes of code: {error}") from error
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
         self.view = memoryview(self._map)

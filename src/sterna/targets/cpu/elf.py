@@ -45,13 +45,14 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A symbol: name, defining section (or a reserved index), offset in it, size in bytes, ELF type."""
+    """A symbol: name, defining section (or a reserved index), offset in it, size in bytes, ELF type, binding."""
 
     name: str
     section: int
     value: int
     size: int
     kind: int
+    local: bool
     weak: bool
 
 
@@ -150,7 +151,7 @@ def _symbols(data: bytes, headers: list[tuple[int, ...]]) -> tuple[tuple[Symbol,
             continue
         names = _bytes_of(data, headers[header[6]])
         found = [
-            Symbol(_text_at(names, name), section, value, size, info & 15, info >> 4 == 2)
+            Symbol(_text_at(names, name), section, value, size, info & 15, info >> 4 == 0, info >> 4 == 2)
             for name, info, _, section, value, size in _SYMBOL.iter_unpack(_bytes_of(data, header))
         ]
         for symbol in found:

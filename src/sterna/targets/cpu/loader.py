@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import platform
 import struct
 import sys
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,7 @@ from typing import Any
 from sterna.errors import LinkError
 from sterna.targets.cpu.codemem import PAGE, READ, READ_EXECUTE, CodeMemory
 from sterna.targets.cpu.elf import (
+    EM_AARCH64,
     EM_X86_64,
     SHN_ABS,
     SHN_COMMON,
@@ -53,7 +55,7 @@ class LoadedObject:
     functions : mapping of str to int
         Name → address of each global function.
     slots : mapping of str to (int, int)
-        Name → (address, size in bytes) of each writable data symbol.
+        Name → (address, size in bytes) of each global writable data symbol.
     """
 
     def __init__(self, memory: CodeMemory, functions: Mapping[str, int], slots: Mapping[str, tuple[int, int]]) -> None:
@@ -118,13 +120,15 @@ class LoadedObject:
         self._memory.close()
 
 
-def load_object(data: bytes) -> LoadedObject:
+def load_object(data: bytes, host: int | None = None) -> LoadedObject:
     """Load an ELF relocatable object made for this machine.
 
     Parameters
     ----------
     data : bytes
         The object file; position-independent or small-model code.
+    host : int, optional
+        ELF machine number to accept; this machine's without it.
 
     Raises
     ------
@@ -133,8 +137,9 @@ def load_object(data: bytes) -> LoadedObject:
     """
     parsed = read_object(data)
     machine = MACHINES.get(parsed.machine)
-    if machine is None:
-        raise LinkError(f"the stored object is for machine number {parsed.machine}, which Sterna cannot load")
+    if machine is None or parsed.machine != (host_machine() if host is None else host):
+        name = f"machine number {parsed.machine}" if machine is None else machine.name
+        raise LinkError(f"the stored object is for {name}, and this machine is {platform.machine() or 'unknown'}")
     plan = _plan(parsed, machine)
     memory = CodeMemory(plan.size)
     try:
@@ -147,6 +152,13 @@ def load_object(data: bytes) -> LoadedObject:
     except BaseException:
         memory.close()
         raise
+
+
+@functools.cache
+def host_machine() -> int | None:
+    """ELF machine number of this process, or None where objects cannot be loaded."""
+    name = platform.machine().lower()
+    return {"x86_64": EM_X86_64, "amd64": EM_X86_64, "aarch64": EM_AARCH64, "arm64": EM_AARCH64}.get(name)
 
 
 @dataclass(slots=True)
@@ -232,7 +244,7 @@ def _fill(memory: CodeMemory, data: bytes, parsed: ObjectFile, machine: Machine,
         offset = plan.sections[fixup.section] + fixup.offset
         try:
             apply(Place(view, offset, memory.address + offset, value + fixup.addend))
-        except struct.error as error:
+        except (struct.error, ValueError) as error:
             raise LinkError(f"the stored object is damaged: {error}") from error
 
 
@@ -267,6 +279,8 @@ def _loaded(memory: CodeMemory, parsed: ObjectFile, plan: _Plan) -> LoadedObject
     slots: dict[str, tuple[int, int]] = {}
     writable = {s.index: s.size for s in parsed.sections if s.writable}
     for number, symbol in enumerate(parsed.symbols):
+        if symbol.local:
+            continue
         if symbol.kind == STT_FUNC and symbol.section in plan.sections:
             functions[symbol.name] = memory.address + plan.sections[symbol.section] + symbol.value
         elif symbol.section in writable and symbol.kind == STT_OBJECT:
