@@ -32,7 +32,7 @@ class Memory(Protocol):
 
     @property
     def buffer(self) -> np.ndarray | None:
-        """Its bytes (uint8, one axis) if the host can read and write them directly, else None."""
+        """Its bytes (uint8, one axis, at least one) if the host can read and write them directly, else None."""
         ...
 
 
@@ -51,7 +51,7 @@ class HostMemory:
         whole = np.empty(nbytes + ALIGNMENT, np.uint8)
         start = -int(whole.__array_interface__["data"][0]) % ALIGNMENT
         self.nbytes = nbytes
-        self.buffer: np.ndarray = whole[start : start + nbytes]
+        self.buffer: np.ndarray = whole[start : start + max(nbytes, 1)]  # never empty: an address to count on
         self.address = int(self.buffer.__array_interface__["data"][0])
 
 
@@ -61,7 +61,7 @@ class _Shadow:
     def __init__(self, memory: Memory, nbytes: int) -> None:
         self.memory = memory
         self.__array_interface__ = {
-            "data": (memory.address, False), "shape": (nbytes,), "typestr": "|u1", "version": 3,
+            "data": (memory.address, False), "shape": (max(nbytes, 1),), "typestr": "|u1", "version": 3,
         }  # fmt: skip
 
 

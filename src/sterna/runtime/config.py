@@ -7,10 +7,10 @@ allowed, before anything is packed or started.
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
 from typing import Any
 
 from sterna.errors import LaunchError
+from sterna.frozen import frozen
 from sterna.targets.base import Limits
 
 __all__ = ["LaunchConfig", "Triple", "make_config", "over_shape"]
@@ -19,7 +19,7 @@ Triple = tuple[int, int, int]
 _AXES = "xyz"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LaunchConfig:
     """One launch configuration.
 
