@@ -20,8 +20,9 @@ _LANGUAGE = (
     "gridDim", "gridsize", "inbounds", "int16", "int32", "int64", "int8", "laneid", "lanemask_lt", "local",
     "match_all_sync", "match_any_sync", "mul_hi", "popc", "reduce_add_sync", "reduce_and_sync", "reduce_max_sync",
     "reduce_min_sync", "reduce_or_sync", "reduce_xor_sync", "rsqrt", "selp", "shared", "shfl_down_sync", "shfl_sync",
-    "shfl_up_sync", "shfl_xor_sync", "syncthreads", "syncthreads_and", "syncthreads_count", "syncthreads_or", "syncwarp",
-    "threadIdx", "threadfence", "threadfence_block", "threadfence_system", "uint16", "uint32", "uint64", "uint8", "warpsize",
+    "shfl_up_sync", "shfl_xor_sync", "syncthreads", "syncthreads_and", "syncthreads_count", "syncthreads_or",
+    "syncwarp", "threadIdx", "threadfence", "threadfence_block", "threadfence_system", "uint16", "uint32", "uint64",
+    "uint8", "warpsize",
 )  # fmt: skip
 _HOME: dict[str, str] = {
     **dict.fromkeys(_LANGUAGE, "sterna.language"),
@@ -38,7 +39,7 @@ _HOME: dict[str, str] = {
     "errors": "", "types": "",
 }  # fmt: skip
 
-__all__ = [
+__all__ = [  # noqa: F405
     "__version__",
     "Array", "CompiledKernel", "Global", "Kernel", "activemask", "all_sync", "any_sync", "atomic", "ballot_sync",
     "bfloat16", "blockDim", "blockIdx", "bool_", "brev", "cbrt", "clz", "complex128", "complex64", "device",

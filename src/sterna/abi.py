@@ -15,17 +15,25 @@ none, literal   nothing
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
+from sterna.frozen import frozen
 from sterna.types import (
-    NONE, OPAQUE, TYPE_TAG, ArrayType, LiteralType, Scalar, StructType, TupleType, Type,
+    NONE,
+    OPAQUE,
+    TYPE_TAG,
+    ArrayType,
+    LiteralType,
+    Scalar,
+    StructType,
+    TupleType,
+    Type,
 )  # fmt: skip
 
 __all__ = ["ArgField", "ArgLayout", "arg_layout", "scalar_code", "words_of_array"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArgField:
     """One field: byte offset, `struct` format character (native sizes), scalar type (None: a word)."""
 
@@ -34,7 +42,7 @@ class ArgField:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArgLayout:
     """All fields of a signature, the `struct` format that packs them, and the total size in bytes."""
 

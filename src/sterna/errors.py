@@ -12,7 +12,7 @@ __all__ = [
     "UnsupportedError",
 ]  # fmt: skip
 
-from dataclasses import dataclass
+from sterna.frozen import frozen
 
 
 class SternaError(Exception):
@@ -23,7 +23,7 @@ class SternaWarning(UserWarning):
     """Something went on in a lesser way (memory-only cache, damaged image replaced)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SourceLocation:
     """A place in the user's source: file, 1-based line, 0-based column span, text of the line."""
 
@@ -51,9 +51,7 @@ class SourceLocation:
 class CompileError(SternaError, TypeError):
     """Kernel code that cannot be compiled: says where, what was inferred, what to write instead."""
 
-    def __init__(
-        self, message: str, location: SourceLocation | None = None, kernel: str = "", hint: str = ""
-    ) -> None:
+    def __init__(self, message: str, location: SourceLocation | None = None, kernel: str = "", hint: str = "") -> None:
         self.message, self.location, self.kernel, self.hint = message, location, kernel, hint
         super().__init__(self._render())
 

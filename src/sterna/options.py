@@ -7,8 +7,10 @@ default is the same as one not given.
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
+
+from sterna.frozen import frozen
 
 __all__ = ["CompileOptions", "STRATEGIES"]
 
@@ -16,7 +18,7 @@ STRATEGIES = ("bake", "patch", "table")
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CompileOptions:
     """Options of one compilation.
 

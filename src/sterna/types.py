@@ -7,10 +7,11 @@ images hold, so it depends on nothing of one session.  Python numbers are *weak*
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal as OneOf
 
 import numpy as np
+
+from sterna.frozen import frozen
 
 __all__ = [
     "BOOL", "FLOAT16", "FLOAT32", "FLOAT64", "COMPLEX64", "COMPLEX128", "BFLOAT16",
@@ -24,7 +25,7 @@ Layout = OneOf["C", "F", "A"]
 Space = OneOf["global", "shared", "local"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scalar:
     """A number or boolean.
 
@@ -51,7 +52,7 @@ class Scalar:
         return prefix if self.kind == "b" else f"{prefix}{self.bits}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SimpleType:
     """A type with nothing to vary: ``none``, ``object``, ``type``, ``void``."""
 
@@ -61,7 +62,7 @@ class SimpleType:
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LiteralType:
     """A compile-time constant argument (a `str`); its value is part of the signature."""
 
@@ -71,7 +72,7 @@ class LiteralType:
         return f"literal({self.value!r})"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Field:
     """One field of a structured dtype: name, element type, byte offset, sub-array shape."""
 
@@ -85,7 +86,7 @@ class Field:
         return f"{self.name}: {self.type}{shape}@{self.offset}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordType:
     """A NumPy structured dtype, packed or aligned; lives in memory only."""
 
@@ -96,7 +97,7 @@ class RecordType:
         return f"record({', '.join(map(str, self.fields))}; {self.itemsize})"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordRefType:
     """A reference to one record in memory: what ``a[i]`` of a structured array is."""
 
@@ -109,7 +110,7 @@ class RecordRefType:
         return f"ref({self.record}{suffix}{', readonly' if self.readonly else ''})"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArrayType:
     """An array: element type, number of axes, layout (``C``, ``F`` or ``A`` any), memory space."""
 
@@ -125,7 +126,7 @@ class ArrayType:
         return f"array({self.dtype}, {self.ndim}, {self.layout}{suffix})"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TupleType:
     """A tuple by value."""
 
@@ -135,7 +136,7 @@ class TupleType:
         return f"tuple({', '.join(map(str, self.items))})"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StructType:
     """A named tuple (``is_tuple``) or frozen dataclass by value; `name` is the class's name."""
 
@@ -149,9 +150,7 @@ class StructType:
         return f"{'namedtuple' if self.is_tuple else 'struct'} {self.name}({fields})"
 
 
-Type = (
-    Scalar | SimpleType | LiteralType | RecordType | RecordRefType | ArrayType | TupleType | StructType
-)
+Type = Scalar | SimpleType | LiteralType | RecordType | RecordRefType | ArrayType | TupleType | StructType
 
 BOOL = Scalar("b", 8)
 INT8, INT16, INT32, INT64 = (Scalar("i", n) for n in (8, 16, 32, 64))

@@ -16,16 +16,17 @@ This module is the part both halves share; it knows no target.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import Any
+
+from sterna.frozen import frozen
 
 __all__ = ["Manifest", "RefKind", "RelocationRecord", "WORD_BYTES"]
 
 WORD_BYTES = 8
 
 
-class RefKind(str, Enum):
+class RefKind(StrEnum):
     """What the words of a record are."""
 
     TYPE = "type"
@@ -40,7 +41,7 @@ class RefKind(str, Enum):
     """Address of a data symbol of the Python runtime (1 word)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RelocationRecord:
     """One host reference of an image.
 
@@ -86,7 +87,7 @@ class RelocationRecord:
         return cls(**{**data, "kind": RefKind(data["kind"])})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Manifest:
     """The ordered, frozen records of one image (I5) and the strategy its code was lowered with."""
 

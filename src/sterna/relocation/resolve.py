@@ -131,9 +131,7 @@ def _buffer_words(value: Any, record: RelocationRecord, session: _Session) -> tu
     shape = [int(n) for n in array.shape]
     if addend and shape:
         shape[0] = max(0, shape[0] - addend // size)
-    words = (address, *shape)
-    if record.words != len(words):
-        words += tuple(int(n) for n in array.strides)
+    words = (address, *shape, *(int(n) for n in array.strides))
     if record.type and not addend and not _same_element(record.type, live):
         raise _mismatch(session.kernel, record, f"compiled for {record.type}, found {live}")
     return words

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
 
+from sterna.frozen import frozen
 from sterna.image.format import KernelImage
 from sterna.options import CompileOptions
 from sterna.relocation.record import Manifest
@@ -29,7 +30,7 @@ __all__ = ["CompileRequest", "Dispatcher", "Specialisation"]
 _KEPT_PER_SIGNATURE = 8
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CompileRequest:
     """What the compiler is asked for: one job, its key, and how to resolve words for ``bake``."""
 
@@ -77,9 +78,7 @@ class Dispatcher:
         Called with a `CompileRequest` when no image is found.
     """
 
-    def __init__(
-        self, function: FunctionType, names: Sequence[str], options: CompileOptions, compile: Compile
-    ) -> None:
+    def __init__(self, function: FunctionType, names: Sequence[str], options: CompileOptions, compile: Compile) -> None:
         self.function, self.names, self.options = function, tuple(names), options
         self.name = function.__qualname__
         self.events: list[CacheEvent] = []
@@ -87,7 +86,9 @@ class Dispatcher:
         self._lock = threading.RLock()
         self._table: dict[Hashable, list[Specialisation]] = {}
 
-    def get(self, device: Device, over: int, args: Sequence[Any], types_of: Callable[[], tuple[Type, ...]]) -> Specialisation:
+    def get(
+        self, device: Device, over: int, args: Sequence[Any], types_of: Callable[[], tuple[Type, ...]]
+    ) -> Specialisation:
         """The specialisation for these arguments, prepared if need be.
 
         Parameters

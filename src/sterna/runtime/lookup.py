@@ -7,10 +7,10 @@ decision becomes a `CacheEvent`, which is what `Kernel.explain_cache` shows.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
+from sterna.frozen import frozen
 from sterna.image.format import KernelImage
 from sterna.image.key import base_key
 from sterna.image.search import Outcome, Request, SearchPath, default_search_path
@@ -26,7 +26,7 @@ from sterna.types import Type
 __all__ = ["CacheEvent", "CacheReport", "Found", "find_image", "keep_image"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CacheEvent:
     """Where one specialisation came from.
 
@@ -56,7 +56,7 @@ class CacheEvent:
         return text + "".join(f"\n    {line}" for line in self.reason.splitlines())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CacheReport:
     """All cache events of one kernel in this process; ``str()`` gives lines for people."""
 
@@ -71,7 +71,7 @@ class CacheReport:
     __repr__ = __str__
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Found:
     """Result of a search: the image if there is one, and what is needed to keep a new one."""
 

@@ -59,7 +59,9 @@ def adapt_argument(value: Any) -> Any:
     if cls in _PLAIN or cls is np.ndarray or isinstance(value, np.generic | str | tuple):
         return np.asarray(value) if isinstance(value, np.void) else value
     if isinstance(value, np.ma.MaskedArray):
-        raise SignatureError("a masked array was given, and kernels ignore masks; pass array.filled(value) or array.data")
+        raise SignatureError(
+            "a masked array was given, and kernels ignore masks; pass array.filled(value) or array.data"
+        )
     if isinstance(value, np.ndarray) or getattr(cls, "__sterna_array__", False):
         return value
     if hasattr(cls, "__dlpack__") and not hasattr(cls, "__cuda_array_interface__"):

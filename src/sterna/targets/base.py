@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from sterna.frozen import frozen
 from sterna.relocation.record import RelocationRecord
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Device", "Limits", "LoadedModule", "Target", "TargetCompiler", "TargetRuntime"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limits:
     """What a launch on this target may ask for."""
 
@@ -34,7 +34,7 @@ class Limits:
     warp_size: int = 32
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Target:
     """A place where kernels run, refined by an architecture.
 

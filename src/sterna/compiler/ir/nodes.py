@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from sterna.frozen import frozen
 from sterna.relocation.record import Manifest, RefKind
 from sterna.types import BOOL, PYINT, ArrayType, RecordRefType, Scalar, StructType, TupleType, Type
 
@@ -28,7 +29,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SiteRef:
     """A statement of the user's source: function ordinal, statement ordinal in its normalised body, line.
 
@@ -44,7 +45,7 @@ class SiteRef:
 # ---- expressions -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Const:
     """A number, boolean or None known at compile time."""
 
@@ -52,7 +53,7 @@ class Const:
     type: Type
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Local:
     """The value of a local variable."""
 
@@ -60,7 +61,7 @@ class Local:
     type: Type
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unary:
     """``neg``, ``invert`` (integers, bools), ``not`` (bool operand)."""
 
@@ -69,7 +70,7 @@ class Unary:
     type: Type
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Binary:
     """Both operands of type `type`.
 
@@ -84,7 +85,7 @@ class Binary:
     type: Type
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Compare:
     """``eq ne lt le gt ge`` on operands of one type (scalars), or ``is``/``is not`` on words; gives BOOL.
 
@@ -97,7 +98,7 @@ class Compare:
     type: Type = BOOL
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IfExp:
     """`then` if `test` (BOOL) else `orelse`, evaluating only the chosen one (also Python's and/or)."""
 
@@ -107,7 +108,7 @@ class IfExp:
     type: Type
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cast:
     """Conversion between scalars as NumPy's ``astype`` does it (float to int out of range: see codegen)."""
 
@@ -115,7 +116,7 @@ class Cast:
     type: Scalar
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Call:
     """Call of another IR function of the module by its name; may raise if that function does."""
 
@@ -124,7 +125,7 @@ class Call:
     type: Type
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Intrinsic:
     """An operation of the language or a math function, by its table name (`sterna.language.names`).
 
@@ -139,7 +140,7 @@ class Intrinsic:
     attrs: tuple[Any, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostRef:
     """A host reference, symbolic (*typed* stage only).
 
@@ -154,7 +155,7 @@ class HostRef:
     extent: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SlotWord:
     """*Lowered*, ``patch``: word `index` of the writable global `slot`, as an int64; invariant in a launch."""
 
@@ -163,7 +164,7 @@ class SlotWord:
     type: Type = PYINT
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TableWord:
     """*Lowered*, ``table``: word `index` of the relocation table in the kernel state; invariant in a launch."""
 
@@ -171,7 +172,7 @@ class TableWord:
     type: Type = PYINT
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RefWord:
     """*Lowered*: reinterpret words as a value: a Scalar from its bits, OPAQUE from two words, TYPE_TAG from one."""
 
@@ -179,7 +180,7 @@ class RefWord:
     type: Type
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArrayOf:
     """An array (or, with no shape, a RecordRefType) from an address word, extents and byte strides.
 
@@ -192,7 +193,7 @@ class ArrayOf:
     type: ArrayType | RecordRefType
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Element:
     """``array[i, j]`` with one integer (PYINT) index per axis.
 
@@ -209,7 +210,7 @@ class Element:
     nonnegative: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FieldRef:
     """Field `name` of a record reference (loads a scalar; a sub-record or sub-array is again a reference)
     or of a struct value."""
@@ -219,7 +220,7 @@ class FieldRef:
     type: Type
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SliceAxis:
     """``start:stop:step`` on one axis, any part None; Python's clamping rules; step is a non-zero integer."""
 
@@ -228,12 +229,12 @@ class SliceAxis:
     step: Expr | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NewAxis:
     """``None`` in an index: an axis of extent 1."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class View:
     """Basic indexing that gives an array: per axis an integer (drops the axis, checked), slice or new axis.
 
@@ -250,7 +251,7 @@ class View:
     """A field of a structured array: a view on that field (``a['x']``)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Extent:
     """``array.shape[axis]`` as PYINT."""
 
@@ -259,7 +260,7 @@ class Extent:
     type: Type = PYINT
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stride:
     """``array.strides[axis]`` in bytes, as PYINT."""
 
@@ -268,7 +269,7 @@ class Stride:
     type: Type = PYINT
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MakeTuple:
     """A tuple or struct by value (`type` is TupleType or StructType)."""
 
@@ -276,7 +277,7 @@ class MakeTuple:
     type: TupleType | StructType
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GetItem:
     """Item `index` (constant, non-negative) of a tuple or struct value."""
 
@@ -285,7 +286,7 @@ class GetItem:
     type: Type
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TypeOf:
     """``type(x)`` of an OPAQUE value: its class word."""
 
@@ -293,7 +294,7 @@ class TypeOf:
     type: Type
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SharedArray:
     """``shared.array(shape, dtype)``: one per block.  `name` is unique in the module; shape static, C-ordered.
 
@@ -305,7 +306,7 @@ class SharedArray:
     type: ArrayType
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LocalArray:
     """``local.array(shape, dtype)``: one per thread, not initialised."""
 
@@ -314,7 +315,7 @@ class LocalArray:
     type: ArrayType
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Atomic:
     """Atomic read-modify-write on one element; gives the old value.
 
@@ -340,7 +341,7 @@ Expr = (
 # ---- statements --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Assign:
     """``target = value``; the local has exactly the value's type."""
 
@@ -349,7 +350,7 @@ class Assign:
     line: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Store:
     """``array[indices] = value`` (value has the element type)."""
 
@@ -361,7 +362,7 @@ class Store:
     line: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoreField:
     """``record.name = value`` through a record reference."""
 
@@ -371,7 +372,7 @@ class StoreField:
     line: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExprStatement:
     """An expression for its effect: a call, a barrier, an atomic."""
 
@@ -379,7 +380,7 @@ class ExprStatement:
     line: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class If:
     """Structured choice; `test` is BOOL."""
 
@@ -389,7 +390,7 @@ class If:
     line: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class While:
     """Loop; `test` is evaluated before each turn.  ``continue`` goes to the next test."""
 
@@ -398,7 +399,7 @@ class While:
     line: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ForRange:
     """``for target in range(start, stop, step)``.
 
@@ -414,17 +415,17 @@ class ForRange:
     line: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Break:
     """Leave the innermost loop."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Continue:
     """Next turn of the innermost loop."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Return:
     """Leave the function; `value` is None in a kernel or a function that returns nothing."""
 
@@ -432,7 +433,7 @@ class Return:
     line: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Raise:
     """Record the error site `error` (index into `Module.errors`) and leave the kernel for this thread.
 
@@ -444,7 +445,7 @@ class Raise:
     line: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Print:
     """``print(...)``: parts are strings and scalar expressions, one line."""
 
@@ -453,15 +454,13 @@ class Print:
     line: int = 0
 
 
-Stmt = (
-    Assign | Store | StoreField | ExprStatement | If | While | ForRange | Break | Continue | Return | Raise | Print
-)
+Stmt = Assign | Store | StoreField | ExprStatement | If | While | ForRange | Break | Continue | Return | Raise | Print
 
 
 # ---- functions and modules ---------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ErrorSite:
     """One way device code can fail, as the image stores it.
 

@@ -40,7 +40,9 @@ class _Records:
         self._by_reference: dict[tuple[object, ...], RelocationRecord] = {}
         self._words = 0
 
-    def record(self, kind: RefKind, path: str, words: int, type_text: str, addend: int = 0, extent: int = 0) -> RelocationRecord:
+    def record(
+        self, kind: RefKind, path: str, words: int, type_text: str, addend: int = 0, extent: int = 0
+    ) -> RelocationRecord:
         key = (kind, path, addend, words, type_text)
         found = self._by_reference.get(key)
         if found is None:
@@ -55,10 +57,7 @@ class _Records:
 
 
 def _records_of(ref: HostRef, records: _Records, class_words: bool) -> tuple[RelocationRecord, ...]:
-    if isinstance(ref.type, ArrayType):
-        words = 1 + ref.type.ndim * (1 if ref.type.layout == "C" else 2)
-    else:
-        words = 1
+    words = 1 + 2 * ref.type.ndim if isinstance(ref.type, ArrayType) else 1
     first = records.record(ref.kind, ref.path, words, str(ref.type), ref.addend, ref.extent)
     if ref.type == OPAQUE and class_words:
         return first, records.record(RefKind.TYPE, type_of_path(ref.path), 1, "type")
@@ -108,7 +107,8 @@ def _value(ref: HostRef, words: list[Expr]) -> Expr:
         return ArrayOf(words[0], (), (), ref.type)
     if isinstance(ref.type, ArrayType):
         end = 1 + ref.type.ndim
-        return ArrayOf(words[0], tuple(words[1:end]), tuple(words[end:]), ref.type)
+        strides = () if ref.type.layout == "C" else tuple(words[end:])
+        return ArrayOf(words[0], tuple(words[1:end]), strides, ref.type)
     if ref.type == OPAQUE and len(words) == 1:
         words.append(Const(0, PYINT))
     return RefWord(tuple(words), ref.type)
