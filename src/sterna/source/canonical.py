@@ -98,16 +98,16 @@ def prepare(node: FunctionNode, class_name: str = "") -> None:
     if class_name:
         _mangle(node, class_name)
     bound = _assigned_names(node)
-    for parent in [node, *ast.walk(node)]:
+    for parent in ast.walk(node):
         for name in ("body", "orelse", "finalbody"):
             block = getattr(parent, name, None)
             if isinstance(block, list):
-                block[:] = [_prepared(s, bound) for s in block if not _is_idle(s, bound)] or (
-                    [ast.copy_location(ast.Pass(), block[0])] if block else []
-                )
+                kept = [_prepared(s) for s in block if not _is_idle(s, bound)]
+                # a block must not become empty
+                block[:] = kept or [ast.copy_location(ast.Pass(), s) for s in block[:1]]
 
 
-def _prepared(statement: Any, bound: set[str]) -> Any:
+def _prepared(statement: Any) -> Any:
     if isinstance(statement, ast.Assert) and sys.flags.optimize:
         return ast.copy_location(ast.Pass(), statement)
     return statement
@@ -173,7 +173,7 @@ def _parts(node: ast.AST) -> Iterator[Any]:
     always = kind in ("Constant", "MatchSingleton")
     for name in sorted(node._fields):
         value = getattr(node, name, None)
-        if name == "ctx" or name in skipped or not always and (value is None or value == []):
+        if name == "ctx" or name in skipped or (not always and (value is None or value == [])):
             continue
         if name == "body" and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             value = function_body(node)

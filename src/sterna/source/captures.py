@@ -15,12 +15,14 @@ from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
 from typing import Any
 
+import numpy as np
+
 from sterna.errors import SourceError
 from sterna.source.classify import CaptureKind, Classified, classify
 from sterna.source.constants import fields_of
 from sterna.source.facts import FunctionFacts, facts_of
 from sterna.source.guards import MISSING, Guard, make_check
-from sterna.source.paths import defaults_of, extend_path, module_name, underlying_function
+from sterna.source.paths import builtins_of, defaults_of, extend_path, module_name, underlying_function
 from sterna.types import OPAQUE, StructType, TupleType, Type
 
 __all__ = ["MAX_FUNCTIONS", "Capture", "CaptureKind", "Reached", "Scan", "scan"]
@@ -115,12 +117,18 @@ class Scan:
     guards: tuple[Guard, ...]
     missing: tuple[tuple[int, str], ...] = ()
     _index: dict[tuple[int, str], Capture] = field(default_factory=dict, repr=False)
-    holds: Callable[[], bool] = field(init=False, repr=False)
-    """True while nothing the scan relied on was rebound; a few hundred nanoseconds."""
+    _check: Callable[[], bool] | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "holds", make_check(self.guards))
         self._index.update({(c.owner, c.chain): c for c in self.captures})
+
+    def holds(self) -> bool:
+        """True while nothing the scan relied on was rebound; well below a microsecond for most kernels."""
+        check = self._check
+        if check is None:
+            check = make_check(self.guards)
+            object.__setattr__(self, "_check", check)
+        return check()
 
     @property
     def kernel(self) -> Reached:
@@ -212,9 +220,10 @@ class _Scanner:
         function = reached.function
         self._guard(function, "__code__", function.__code__)
         self._guard(function, "__defaults__", function.__defaults__)
-        self._guard(function, "__kwdefaults__", function.__kwdefaults__)
-        for name, value in (function.__kwdefaults__ or {}).items():
-            self._guard(function.__kwdefaults__, name, value)
+        if function.__code__.co_kwonlyargcount:
+            self._guard(function, "__kwdefaults__", function.__kwdefaults__)
+            for name, value in (function.__kwdefaults__ or {}).items():
+                self._guard(function.__kwdefaults__, name, value)
         for name, value in defaults_of(function).items():
             step = f"default:{name}"
             self._add(reached.ordinal, _Place(value, extend_path(reached.path, step), step))
@@ -253,9 +262,11 @@ class _Scanner:
                 return None
             self._guard(cell, "cell_contents", value)
             return _Place(value, extend_path(reached.path, f"closure:{name}"), name)
-        for kind, names in (("globals", function.__globals__), ("builtins", function.__builtins__)):
+        for kind, names in (("globals", function.__globals__), ("builtins", builtins_of(function))):
             value = names.get(name, MISSING)
-            self._guard(names, name, value)
+            # nobody rebinds a built-in between launches, but a global may come to hide it
+            if kind == "globals" or value is MISSING:
+                self._guard(names, name, value)
             if value is not MISSING:
                 return _Place(value, extend_path(reached.path, f"{kind}:{name}"), name)
         return None
@@ -267,10 +278,11 @@ class _Scanner:
         if isinstance(value, ModuleType):
             names = vars(value)
             if name in names:
-                self._guard(names, name, names[name])
+                if value.__name__.partition(".")[0] not in _FIXED_MODULES:
+                    self._guard(names, name, names[name])
                 return _Place(names[name], path, chain, place.nameable)
             return self._follow_attribute(place, name, path, chain)
-        if isinstance(value, type) and classify(value).kind is CaptureKind.TYPE:
+        if isinstance(value, type) and value.__module__ != "builtins" and not issubclass(value, np.generic):
             return self._follow_attribute(place, name, path, chain)
         if isinstance(value, enum.Enum) and name in ("value", "name"):
             return _Place(getattr(value, name), path, chain, place.nameable)
@@ -284,8 +296,8 @@ class _Scanner:
         except AttributeError:
             self._guard(holder, name, MISSING)
             return None
-        if found is again:
-            self._guard(holder, name, found)
+        if found is again and not (isinstance(holder, enum.EnumMeta) and isinstance(found, holder)):
+            self._guard(holder, name, found)  # members of an enum cannot be rebound
         return _Place(found, path, chain, place.nameable and found is again)
 
     def _guard(self, holder: Any, name: str, expected: Any) -> None:
@@ -344,6 +356,8 @@ class _Scanner:
         return Classified(CaptureKind.OBJECT, OPAQUE, "object", note)
 
 
+_FIXED_MODULES = frozenset({"math", "cmath", "numpy", "sterna"})
+"""Modules whose attributes nobody rebinds between launches; what is captured from them is checked at each scan."""
 _BY_VALUE = frozenset({CaptureKind.CONSTANT, CaptureKind.INTRINSIC, CaptureKind.MODULE})
 
 

@@ -194,9 +194,7 @@ def _classify_numpy(value: Any) -> Classified:
     try:
         element = from_dtype(value.dtype)
     except KeyError:
-        return Classified(
-            CaptureKind.OBJECT, OPAQUE, "object", f"its dtype {value.dtype} is none that devices have"
-        )
+        return Classified(CaptureKind.OBJECT, OPAQUE, "object", f"its dtype {value.dtype} is none that devices have")
     if isinstance(value, np.generic):
         if isinstance(element, Scalar):
             return Classified(CaptureKind.CONSTANT, element, constant_text(value) or "")

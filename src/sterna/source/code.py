@@ -19,7 +19,10 @@ from typing import Any
 
 from sterna.digest import sha256_hex
 
-__all__ = ["encode_constant", "fingerprint", "same_code"]
+__all__ = ["FUTURE_FLAGS", "encode_constant", "fingerprint", "same_code"]
+
+FUTURE_FLAGS = 0x1FE0000
+"""``CO_FUTURE_*`` bits of a code object's flags."""
 
 _FLOAT = struct.Struct("<d")
 _VERSION = f"{sys.implementation.cache_tag}-{sys.flags.optimize}".encode()
@@ -73,7 +76,9 @@ def _feed(out: list[bytes], tag: bytes, data: bytes) -> None:
 
 
 def _feed_code(out: list[bytes], code: CodeType, lines: bool) -> None:
-    counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
+    # what a __future__ import switches on shows in the bytecode, if it does anything there
+    flags = code.co_flags & ~FUTURE_FLAGS
+    counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, flags)
     out.append(b"code(%d,%d,%d,%d;" % counts)
     _feed(out, b"b", code.co_code)
     _feed(out, b"x", code.co_exceptiontable)

@@ -16,7 +16,7 @@ import numpy as np
 
 from sterna.types import Scalar, from_dtype
 
-__all__ = ["MAX_LEAVES", "constant_text", "fields_of", "is_struct"]
+__all__ = ["MAX_LEAVES", "constant_text", "fields_of", "is_struct", "leaf_count", "shape_text"]
 
 MAX_LEAVES = 64
 """Values that a captured tuple may hold, nested ones included, to be taken by value."""
@@ -79,7 +79,7 @@ def shape_text(value: Any) -> str:
 
 
 def _container(value: Any) -> str | None:
-    if type(value) is not tuple and not is_struct(value) or leaf_count(value) > MAX_LEAVES:
+    if (type(value) is not tuple and not is_struct(value)) or leaf_count(value) > MAX_LEAVES:
         return None
     texts = [constant_text(item) for _, item in fields_of(value)]
     if any(text is None for text in texts):

@@ -14,12 +14,14 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType, FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sterna.errors import SourceError
-from sterna.source import texts
-from sterna.source.canonical import FunctionNode, ordered_statements
-from sterna.source.parsed import ParsedSource
+
+if TYPE_CHECKING:
+    # the parser's modules load when a source is read, which a launch from stores never does
+    from sterna.source.canonical import FunctionNode
+    from sterna.source.parsed import ParsedSource
 
 __all__ = ["Located", "locate", "note_import", "remember_source", "statement_line"]
 
@@ -101,6 +103,8 @@ def statement_line(function: FunctionType, ordinal: int) -> int | None:
 
     None if the source is gone, was changed in another way than formatting, or has no such statement.
     """
+    from sterna.source.canonical import ordered_statements
+
     try:
         statements = ordered_statements(locate(function).node)
     except SourceError:
@@ -116,7 +120,7 @@ def note_import(function: FunctionType) -> None:
     filename = function.__code__.co_filename
     now = _stat(filename)
     if now is None:
-        remember_source(function, depth=2)
+        remember_source(function)
         return
     spec = function.__globals__.get("__spec__")
     known = _imported.get(filename)
@@ -124,22 +128,20 @@ def note_import(function: FunctionType) -> None:
         _imported[filename] = (spec, now)
 
 
-def remember_source(function: FunctionType, depth: int = 1) -> None:
+def remember_source(function: FunctionType) -> None:
     """Keep the text of a function that no file holds, while it can still be found on the caller's stack.
 
     Parameters
     ----------
     function : function
         The function being decorated.
-    depth : int
-        Frames between the caller's and this call, plus one.
     """
     code = function.__code__
     with _lock:
         kept = _remembered.setdefault(code.co_filename, [])
         if any(_is_exact(source, code) for source in kept):
             return
-        for text in _loose_texts(function, depth + 3):
+        for text in _loose_texts(function):
             source = _parsed(code, text)
             if source is not None and _is_exact(source, code):
                 kept.append(source)
@@ -151,26 +153,31 @@ def _sources(function: FunctionType) -> Iterator[ParsedSource]:
     code = function.__code__
     from_file = _from_file(code.co_filename)
     if from_file is not None:
-        yield from_file
+        if not isinstance(from_file, SyntaxError):
+            yield from_file
         return
     yield from reversed(_remembered.get(code.co_filename, []))
-    for text in _loose_texts(function, 4):
+    for text in _loose_texts(function):
         source = _parsed(code, text)
         if source is not None:
             yield source
 
 
-def _loose_texts(function: FunctionType, depth: int) -> Iterator[str]:
+def _loose_texts(function: FunctionType) -> Iterator[str]:
+    from sterna.source import texts
+
     code = function.__code__
     yield texts.line_cache_text(function)
     if code.co_filename == "<stdin>":
         yield from texts.stdin_texts(max((n for *_, n in code.co_lines() if n), default=code.co_firstlineno))
     if code.co_filename == "<string>":
         yield from texts.command_texts()
-    yield from texts.frame_texts(code, depth)
+    yield from texts.frame_texts(code)
 
 
 def _parsed(code: CodeType, text: str) -> ParsedSource | None:
+    from sterna.source.parsed import ParsedSource
+
     if not text.strip():
         return None
     try:
@@ -184,8 +191,8 @@ def _is_exact(source: ParsedSource, code: CodeType) -> bool:
     return found is not None and found[1]
 
 
-def _from_file(filename: str) -> ParsedSource | None:
-    """The parsed file, parsed again only if it changed; None if there is no such file."""
+def _from_file(filename: str) -> ParsedSource | SyntaxError | None:
+    """The parsed file, parsed again only if it changed; None if there is no such file or it is no text."""
     now = _stat(filename)
     if now is None:
         return None
@@ -196,13 +203,15 @@ def _from_file(filename: str) -> ParsedSource | None:
                 data = file.read()
             from importlib.util import decode_source
 
+            from sterna.source.parsed import ParsedSource
+
             source: ParsedSource | SyntaxError = ParsedSource(filename, decode_source(data))
         except SyntaxError as error:
             source = error
         except (OSError, ValueError, RecursionError):
             return None
         known = _files[filename] = (now, source)
-    return None if isinstance(known[1], SyntaxError) else known[1]
+    return known[1]
 
 
 def _stat(filename: str) -> _Stat | None:
@@ -218,7 +227,7 @@ def _is_rewritten(function: FunctionType) -> bool:
     scope = function.__globals__
     filename = function.__code__.co_filename
     known, now = _imported.get(filename), _stat(filename)
-    if now is None or known is not None and known[1] != now:
+    if now is None or (known is not None and known[1] != now):
         return False
     spec = scope.get("__spec__")
     loader = getattr(spec, "loader", None) or scope.get("__loader__")

@@ -14,14 +14,11 @@ from types import CodeType
 from typing import Any
 
 from sterna.source.canonical import FunctionNode, digest, prepare
-from sterna.source.code import same_code
+from sterna.source.code import FUTURE_FLAGS, same_code
 
 __all__ = ["ParsedSource"]
 
-_FUTURE_FLAGS = 0x1FE0000
-"""``CO_FUTURE_*`` bits of a code object: what ``from __future__ import …`` switched on."""
 _FIRST_MARK = 1 << 24
-_INHERITED = frozenset({"<lambda>"})
 
 
 class ParsedSource:
@@ -44,7 +41,7 @@ class ParsedSource:
 
     def __init__(self, filename: str, text: str, flags: int = 0) -> None:
         self.filename, self.text = filename, text
-        self._flags = flags & _FUTURE_FLAGS
+        self._flags = flags & FUTURE_FLAGS
         self._tree, self._flags = self._parse()
         self._nodes: list[tuple[FunctionNode, str]] = list(_functions(self._tree))
         self._codes: list[CodeType] | None = None
@@ -126,7 +123,7 @@ class ParsedSource:
                     marks[copy.lineno] = node
             codes = _nested(compile(tree, self.filename, "exec", self._flags, dont_inherit=True))
             self._lambdas = [(marks[c.co_firstlineno], c) for c in codes if c.co_firstlineno in marks]
-        return [(n, c) for n, c in self._lambdas if c.co_name in _INHERITED]
+        return self._lambdas
 
 
 def _functions(tree: ast.AST) -> Iterator[tuple[FunctionNode, str]]:

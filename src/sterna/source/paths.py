@@ -17,11 +17,13 @@ The empty path is the function itself.  Walking reads objects that exist; it imp
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import FunctionType, ModuleType
 from typing import Any
 
-__all__ = ["SEPARATOR", "extend_path", "module_name", "type_of_path", "underlying_function", "walk"]
+__all__ = [
+    "EXEC_MODULE", "SEPARATOR", "builtins_of", "defaults_of", "extend_path", "module_name", "type_of_path",
+    "underlying_function", "walk",
+]  # fmt: skip
 
 SEPARATOR = " → "
 EXEC_MODULE = "<exec>"
@@ -99,8 +101,7 @@ def _global(value: Any, name: str) -> Any:
 
 
 def _builtin(value: Any, name: str) -> Any:
-    names: Mapping[str, Any] = _function(value).__builtins__
-    return names[name]
+    return builtins_of(_function(value))[name]
 
 
 def _closure(value: Any, name: str) -> Any:
@@ -141,6 +142,12 @@ _STEPS = {
     "item": _item,
     "type": _type,
 }
+
+
+def builtins_of(function: FunctionType) -> dict[str, Any]:
+    """The built-in names that a function sees."""
+    names: dict[str, Any] = function.__builtins__  # type: ignore[attr-defined]
+    return names
 
 
 def defaults_of(function: FunctionType) -> dict[str, Any]:

@@ -40,7 +40,8 @@ def command_texts() -> Iterator[str]:
         joined = argument.split("c", 1)[1]
         text = joined or (arguments[number + 1] if number + 1 < len(arguments) else "")
         yield text
-        yield _dedent(text)
+        if text[:1].isspace():  # Python 3.14 removes a common indent itself
+            yield _dedent(text)
 
 
 def stdin_texts(last_line: int) -> Iterator[str]:
@@ -67,17 +68,20 @@ def stdin_texts(last_line: int) -> Iterator[str]:
         yield "".join(lines[:end])
 
 
-def frame_texts(code: CodeType, depth: int = 2) -> Iterator[str]:
+def frame_texts(code: CodeType) -> Iterator[str]:
     """Strings of the callers' frames (locals, globals, constants) that may hold the function's text."""
-    needle = "lambda" if code.co_name == "<lambda>" else code.co_name
+    words = ("lambda",) if code.co_name == "<lambda>" else ("def ", code.co_name)
     seen: set[int] = set()
-    frame: FrameType | None = sys._getframe(depth)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         for value in _frame_values(frame, seen):
-            if type(value) is str and len(value) < _MAX_TEXT and needle in value and id(value) not in seen:
-                seen.add(id(value))
+            if type(value) is not str or len(value) > _MAX_TEXT or id(value) in seen:
+                continue
+            seen.add(id(value))
+            if all(word in value for word in words):
                 yield value
-                yield _dedent(value)
+                if value[:1].isspace():
+                    yield _dedent(value)
         frame = frame.f_back
 
 
