@@ -22,9 +22,9 @@ _TEXT = """\
 def __init__(self, {parameters}):
     {stores}
 def __eq__(self, other):
-    return ({mine},) == ({theirs},) if other.__class__ is self.__class__ else NotImplemented
+    return {mine} == {theirs} if other.__class__ is self.__class__ else NotImplemented
 def __hash__(self):
-    return hash(({mine},))
+    return hash({mine})
 """
 
 
@@ -35,7 +35,7 @@ def frozen(cls: type[T]) -> type[T]:
     Parameters
     ----------
     cls : type
-        A class with at least one annotated field; defaults, ``field(default_factory=…)`` and ``__post_init__`` work as
+        A class of annotated fields (or none); defaults, ``field(default_factory=…)`` and ``__post_init__`` work as
         in a dataclass.  It does not derive from another class of fields, and its methods do not use ``super()``.
 
     Returns
@@ -91,9 +91,9 @@ def _compile(made: type, names: tuple[str, ...], defaults: dict[str, Any]) -> di
         stores.append("self.__post_init__()")
     text = _TEXT.format(
         parameters=", ".join(parameters),
-        stores="; ".join(stores),
-        mine=", ".join(f"self.{n}" for n in names),
-        theirs=", ".join(f"other.{n}" for n in names),
+        stores="; ".join(stores) or "pass",
+        mine="(" + "".join(f"self.{n}, " for n in names) + ")",
+        theirs="(" + "".join(f"other.{n}, " for n in names) + ")",
     )
     functions: dict[str, Callable[..., Any]] = {}
     scope["__name__"] = made.__module__
