@@ -1,0 +1,61 @@
+"""A thread's frame: its indices, its block's, and the launch state, as operands.
+
+The common frame takes them as hidden parameters (device functions); an entry of a target makes its own.
+The launch state of the CPU is the structure of 64-bit fields below; a GPU target overrides the reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
+
+__all__ = ["HIDDEN_NAMES", "HIDDEN_PARAMETERS", "Frame", "LAUNCH_FIELDS"]
+
+LAUNCH_FIELDS = {
+    "next_block": 0, "total_blocks": 1, "chunk": 2, "grid_dim": 3, "block_dim": 6, "extents": 9,
+    "exception": 12, "table": 13, "seed": 14, "shared_bytes": 15, "print": 16,
+}  # fmt: skip
+"""Index of each 64-bit field of the launch structure; three-component ones start there (x, y, z)."""
+
+HIDDEN_NAMES = ("%launch", "%block.x", "%block.y", "%block.z", "%thread.x", "%thread.y", "%thread.z")
+HIDDEN_PARAMETERS = "ptr %launch, " + ", ".join(f"i64 {name}" for name in HIDDEN_NAMES[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Where a thread finds its indices: operands of the launch structure, block and thread."""
+
+    launch: str = "%launch"
+    block: tuple[str, str, str] = ("%block.x", "%block.y", "%block.z")
+    thread: tuple[str, str, str] = ("%thread.x", "%thread.y", "%thread.z")
+    dims: dict[str, tuple[str, str, str]] | None = None
+
+    def blocks(self, e: FunctionEmitter) -> tuple[str, str, str]:
+        """Block index, x, y, z."""
+        return self.block
+
+    def threads(self, e: FunctionEmitter) -> tuple[str, str, str]:
+        """Thread index in the block, x, y, z."""
+        return self.thread
+
+    def dim(self, e: FunctionEmitter, name: str, axis: int) -> str:
+        """Component of ``grid_dim``, ``block_dim`` or ``extents``."""
+        if self.dims is not None:
+            return self.dims[name][axis]
+        return self.field(e, LAUNCH_FIELDS[name] + axis)
+
+    def field(self, e: FunctionEmitter, index: int, llvm_type: str = "i64") -> str:
+        """A field of the launch structure."""
+        place = e.b.op(f"getelementptr inbounds i64, ptr {self.launch}, i64 {index}")
+        return e.b.op(f"load {llvm_type}, ptr {place}, !invariant.load !1")
+
+    def table(self, e: FunctionEmitter) -> str:
+        """Address of the relocation table."""
+        return self.field(e, LAUNCH_FIELDS["table"], "ptr")
+
+    def hidden(self) -> str:
+        """Arguments for a callee's hidden parameters."""
+        return f"ptr {self.launch}, " + ", ".join(f"i64 {x}" for x in (*self.block, *self.thread))

@@ -1,0 +1,160 @@
+"""Operations of the kernel language that every target computes the same way, once it has a frame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sterna.compiler.codegen.llvm.builder import int_text
+from sterna.compiler.codegen.llvm.complexfns import emit_complex
+from sterna.compiler.codegen.llvm.floats import fabs, is_small
+from sterna.compiler.codegen.llvm.layout import Value, int_bits, register_type
+from sterna.compiler.codegen.llvm.mathops import emit_math, is_math
+from sterna.errors import UnsupportedError
+from sterna.types import Scalar
+
+if TYPE_CHECKING:
+    from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
+    from sterna.compiler.ir.nodes import Intrinsic
+
+__all__ = ["FRAME_OPERATIONS", "emit_intrinsic", "needs_frame"]
+
+Emit = Callable[["FunctionEmitter", "Intrinsic", tuple[Value, ...]], Value]
+FRAME_OPERATIONS = ("thread_idx.", "block_idx.", "block_dim.", "grid_dim.", "grid_index.", "grid_size.", "laneid", "lanemask_lt")
+"""Names (or their beginnings) of operations that read the frame."""
+
+
+def needs_frame(name: str) -> bool:
+    """Whether an operation reads the thread's frame."""
+    return name.startswith(FRAME_OPERATIONS)
+
+
+def _index(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
+    kind, axis = node.name[:-2], "xyz".index(node.name[-1])
+    if kind == "thread_idx":
+        return (e.frame.threads(e)[axis],)
+    if kind == "block_idx":
+        return (e.frame.blocks(e)[axis],)
+    return (e.frame.dim(e, kind, axis),)
+
+
+def _axis_of(e: FunctionEmitter, node: Intrinsic) -> int:
+    """CUDA's axis (0 is x) of component k of ``grid(ndim)``: the last component is x in an ``over`` launch."""
+    number = int(node.name.rpartition(".")[2])
+    return int(node.attrs[0]) - 1 - number if e.context.options.over else number
+
+
+def _grid_index(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
+    axis = _axis_of(e, node)
+    base = e.b.op(f"mul nuw nsw i64 {e.frame.blocks(e)[axis]}, {e.frame.dim(e, 'block_dim', axis)}")
+    return (e.b.op(f"add nuw nsw i64 {base}, {e.frame.threads(e)[axis]}"),)
+
+
+def _grid_size(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
+    axis = _axis_of(e, node)
+    if e.context.options.over:
+        return (e.frame.dim(e, "extents", axis),)
+    return (e.b.op(f"mul nuw nsw i64 {e.frame.dim(e, 'grid_dim', axis)}, {e.frame.dim(e, 'block_dim', axis)}"),)
+
+
+def linear_thread(e: FunctionEmitter) -> str:
+    """Position of the thread in its block, x fastest."""
+    x, y, z = e.frame.threads(e)
+    nx, ny = e.frame.dim(e, "block_dim", 0), e.frame.dim(e, "block_dim", 1)
+    row = e.b.op(f"add nuw nsw i64 {e.b.op(f'mul nuw nsw i64 {z}, {ny}')}, {y}")
+    return e.b.op(f"add nuw nsw i64 {e.b.op(f'mul nuw nsw i64 {row}, {nx}')}, {x}")
+
+
+def _laneid(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
+    return (e.b.op(f"and i64 {linear_thread(e)}, 31"),)
+
+
+def _lanemask_lt(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
+    lane = e.b.op(f"trunc i64 {_laneid(e, node, args)[0]} to i32")
+    return (e.b.op(f"sub i32 {e.b.op(f'shl i32 1, {lane}')}, 1"),)
+
+
+def _warpsize(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
+    return ("32",)
+
+
+def _bits(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
+    """popc, clz, ffs, brev at the argument's own width."""
+    t = node.args[0].type
+    assert isinstance(t, Scalar)
+    n, (x,) = int_bits(t), args[0]
+    if node.name == "brev":
+        return (e.b.call(f"i{n}", f"llvm.bitreverse.i{n}", f"i{n} {x}"),)
+    if node.name == "popc":
+        count = e.b.call(f"i{n}", f"llvm.ctpop.i{n}", f"i{n} {x}")
+    elif node.name == "clz":
+        count = e.b.call(f"i{n}", f"llvm.ctlz.i{n}", f"i{n} {x}, i1 false")
+    else:
+        low = e.b.call(f"i{n}", f"llvm.cttz.i{n}", f"i{n} {x}, i1 false")
+        count = e.b.select(e.b.icmp("eq", n, x, "0"), f"i{n}", int_text(0, n), e.b.op(f"add i{n} {low}, 1"))
+    assert isinstance(node.type, Scalar)
+    return e.cast_value(Scalar("u", n) if n > 1 else t, node.type, (count,))
+
+
+def _mul_hi(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
+    t = node.args[0].type
+    assert isinstance(t, Scalar)
+    n, ext = t.bits, "sext" if t.kind == "i" else "zext"
+    x, y = (e.b.op(f"{ext} i{n} {v[0]} to i{2 * n}") for v in args)
+    high = e.b.op(f"lshr i{2 * n} {e.b.op(f'mul i{2 * n} {x}, {y}')}, {n}")
+    return (e.b.op(f"trunc i{2 * n} {high} to i{n}"),)
+
+
+def _selp(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
+    assert isinstance(node.type, Scalar)
+    kind = register_type(node.type)
+    return (e.b.select(args[0][0], kind, args[1][0], args[2][0]),)
+
+
+def _abs(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
+    t, value = node.args[0].type, args[0]
+    assert isinstance(t, Scalar)
+    if t.kind == "c":
+        return emit_complex(e, node, args)
+    if is_small(t):
+        return (e.b.op(f"and i16 {value[0]}, 32767"),)
+    if t.kind == "f":
+        return (fabs(e.b, register_type(t), value[0]),)
+    if t.kind == "i":
+        return (e.b.call(f"i{t.bits}", f"llvm.abs.i{t.bits}", f"i{t.bits} {value[0]}, i1 false"),)
+    return value
+
+
+def _fence(scope: str) -> Emit:
+    def emit(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
+        e.b.emit(f"fence{scope} seq_cst")
+        return ()
+
+    return emit
+
+
+_TABLE: dict[str, Emit] = {
+    "warpsize": _warpsize, "laneid": _laneid, "lanemask_lt": _lanemask_lt, "popc": _bits, "clz": _bits, "ffs": _bits,
+    "brev": _bits, "mul_hi": _mul_hi, "selp": _selp, "abs": _abs, "builtins.abs": _abs, "math.abs": _abs,
+    "threadfence": _fence(""), "threadfence_system": _fence(""), "threadfence_block": _fence(' syncscope("singlethread")'),
+}  # fmt: skip
+
+
+def emit_intrinsic(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
+    """Emit one operation of the language."""
+    name = node.name
+    emit = _TABLE.get(name)
+    if emit is not None:
+        return emit(e, node, args)
+    prefix = name.partition(".")[0]
+    if prefix == "grid_index":
+        return _grid_index(e, node, args)
+    if prefix == "grid_size":
+        return _grid_size(e, node, args)
+    if prefix in ("thread_idx", "block_idx", "block_dim", "grid_dim"):
+        return _index(e, node, args)
+    if node.args and isinstance(node.args[0].type, Scalar) and node.args[0].type.kind == "c":
+        return emit_complex(e, node, args)
+    if is_math(name):
+        return emit_math(e, node, args)
+    raise UnsupportedError(f"operation {name!r} is not available on target {e.context.target_name}")

@@ -1,0 +1,140 @@
+"""Mathematical functions: LLVM intrinsics where LLVM has them, C library names otherwise.
+
+An operation ``math.f``, ``numpy.f`` or plain ``f`` (`fma`, `rsqrt`…) is looked up by its last part.  float16 and
+bfloat16 are computed in float32.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sterna.compiler.codegen.llvm.builder import float_text
+from sterna.compiler.codegen.llvm.casts import narrow, widen
+from sterna.compiler.codegen.llvm.floats import copysign, fabs, float_binary, suffix
+from sterna.compiler.codegen.llvm.layout import Value, register_type
+from sterna.types import Scalar
+
+if TYPE_CHECKING:
+    from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
+    from sterna.compiler.ir.nodes import Intrinsic
+
+__all__ = ["emit_math", "is_math"]
+
+_INTRINSIC = {
+    "sqrt": "sqrt", "fabs": "fabs", "absolute": "fabs", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "fix": "trunc",
+    "rint": "roundeven", "round": "roundeven", "round_even": "roundeven", "fma": "fma", "copysign": "copysign",
+    "sin": "sin", "cos": "cos", "exp": "exp", "exp2": "exp2", "log": "log", "log2": "log2", "log10": "log10",
+    "pow": "pow", "power": "pow", "float_power": "pow", "fmin": "minnum", "fmax": "maxnum",
+}  # fmt: skip
+_LIBRARY = {
+    "tan": "tan", "asin": "asin", "acos": "acos", "atan": "atan", "atan2": "atan2", "sinh": "sinh", "cosh": "cosh",
+    "tanh": "tanh", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh", "expm1": "expm1", "log1p": "log1p",
+    "erf": "erf", "erfc": "erfc", "gamma": "tgamma", "lgamma": "lgamma", "hypot": "hypot", "cbrt": "cbrt",
+    "fmod": "fmod", "remainder": "remainder", "nextafter": "nextafter", "arcsin": "asin",
+    "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
+}  # fmt: skip
+Emit = Callable[["FunctionEmitter", str, tuple[str, ...]], str]
+
+
+def _constant_factor(factor: float) -> Emit:
+    def emit(e: FunctionEmitter, f: str, args: tuple[str, ...]) -> str:
+        return e.b.op(f"fmul {f} {args[0]}, {float_text(factor, f)}")
+
+    return emit
+
+
+def _rsqrt(e: FunctionEmitter, f: str, args: tuple[str, ...]) -> str:
+    root = e.b.call(f, f"llvm.sqrt.{suffix(f)}", f"{f} {args[0]}")
+    return e.b.op(f"fdiv {f} {float_text(1.0, f)}, {root}")
+
+
+def _extremum(op: str) -> Emit:
+    """NumPy's ``minimum`` and ``maximum``: a NaN on either side wins, the left one first."""
+
+    def emit(e: FunctionEmitter, f: str, args: tuple[str, ...]) -> str:
+        x, y = args
+        better = e.b.op(f"fcmp {'ole' if op == 'min' else 'oge'} {f} {x}, {y}")
+        nan = e.b.op(f"fcmp uno {f} {x}, {x}")
+        return e.b.select(e.b.either(better, nan), f, x, y)
+
+    return emit
+
+
+def _sign(e: FunctionEmitter, f: str, args: tuple[str, ...]) -> str:
+    (x,) = args
+    zero = float_text(0.0, f)
+    moved = copysign(e.b, f, float_text(1.0, f), x)
+    nonzero = e.b.op(f"fcmp one {f} {x}, {zero}")
+    nan = e.b.op(f"fcmp uno {f} {x}, {x}")
+    return e.b.select(nonzero, f, moved, e.b.select(nan, f, x, zero))
+
+
+def _ldexp(e: FunctionEmitter, f: str, args: tuple[str, ...]) -> str:
+    return e.library(f, "ldexp", ((f, args[0]), ("i32", args[1])))
+
+
+def _reciprocal(e: FunctionEmitter, f: str, args: tuple[str, ...]) -> str:
+    return e.b.op(f"fdiv {f} {float_text(1.0, f)}, {args[0]}")
+
+
+def _square(e: FunctionEmitter, f: str, args: tuple[str, ...]) -> str:
+    return e.b.op(f"fmul {f} {args[0]}, {args[0]}")
+
+
+_OWN: dict[str, Emit] = {
+    "degrees": _constant_factor(180.0 / math.pi), "rad2deg": _constant_factor(180.0 / math.pi),
+    "radians": _constant_factor(math.pi / 180.0), "deg2rad": _constant_factor(math.pi / 180.0),
+    "rsqrt": _rsqrt, "minimum": _extremum("min"), "maximum": _extremum("max"), "sign": _sign,
+    "ldexp": _ldexp, "reciprocal": _reciprocal, "square": _square,
+}  # fmt: skip
+
+
+def _predicate(e: FunctionEmitter, name: str, f: str, x: str) -> str:
+    if name == "isnan":
+        return e.b.op(f"fcmp uno {f} {x}, {x}")
+    size, infinity = fabs(e.b, f, x), float_text(math.inf, f)
+    if name == "signbit":
+        bits = 32 if f == "float" else 64
+        return e.b.icmp("slt", bits, e.b.op(f"bitcast {f} {x} to i{bits}"), "0")
+    return e.b.op(f"fcmp {'oeq' if name == 'isinf' else 'olt'} {f} {size}, {infinity}")
+
+
+_PREDICATES = ("isnan", "isinf", "isfinite", "signbit")
+_BINARY = {"floor_divide": "floordiv", "mod": "mod"}
+
+
+def is_math(name: str) -> bool:
+    """Whether the last part of `name` is a function of this table."""
+    last = name.rpartition(".")[2]
+    return last in _INTRINSIC or last in _LIBRARY or last in _OWN or last in _PREDICATES or last in _BINARY
+
+
+def emit_math(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
+    """Compute a mathematical function of real arguments."""
+    name = node.name.rpartition(".")[2]
+    source = node.args[0].type
+    assert isinstance(source, Scalar)  # the verifier's business
+    pairs = [widen(e.b, a.type, v[0], e.profile.native_half) if isinstance(a.type, Scalar) and a.type.kind in "fe"
+             else (v[0], a.type) for a, v in zip(node.args, args, strict=True)]  # fmt: skip
+    wide = pairs[0][1]
+    assert isinstance(wide, Scalar)
+    f, values = register_type(wide), tuple(p[0] for p in pairs)
+    if name in _PREDICATES:
+        return (_predicate(e, name, f, values[0]),)
+    if name in _OWN:
+        result = _OWN[name](e, f, values)
+    elif name in _BINARY:
+        result = float_binary(e.b, _BINARY[name], wide, *values)
+    elif name in _INTRINSIC:
+        operands = ", ".join(f"{f} {v}" for v in values)
+        result = e.b.op(f"call{e.fast} {f} @llvm.{_INTRINSIC[name]}.{suffix(f)}({operands})")
+    else:
+        result = e.library(f, _LIBRARY[name], tuple((f, v) for v in values))
+    assert isinstance(node.type, Scalar)
+    if node.type.kind in "fe":
+        return (narrow(e.b, node.type, wide, result, e.profile.native_half),)
+    return e.cast_value(wide, node.type, (result,))
+
+

@@ -1,0 +1,160 @@
+"""What the functions of one LLVM module share, and the module's text.
+
+A target's entry (`sterna.compiler.codegen.cpu.entry`) emits the kernel with a `ModuleContext`; the context emits the
+device functions, collects declarations and puts everything together in an order that depends on the
+IR alone (I4).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sterna.compiler.codegen.llvm.atomics import emit_atomic
+from sterna.compiler.codegen.llvm.functions import emit_call, emit_function, function_infos
+from sterna.compiler.codegen.llvm.intrinsics import emit_intrinsic
+from sterna.compiler.codegen.llvm.layout import Value, components, memory_type
+from sterna.compiler.codegen.llvm.printing import emit_print
+from sterna.compiler.codegen.llvm.profile import LLVMProfile
+from sterna.compiler.ir import nodes as ir
+from sterna.errors import UnsupportedError
+from sterna.types import ArrayType, RecordType, itemsize
+
+if TYPE_CHECKING:
+    from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
+    from sterna.options import CompileOptions
+
+__all__ = ["ModuleContext", "entry_symbol"]
+
+_FAST = " reassoc nsz arcp contract afn"
+
+
+def entry_symbol(name: str) -> str:
+    """The symbol of a kernel: its name with only letters, digits and underscores."""
+    plain = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
+    return plain if plain and not plain[0].isdigit() else f"k_{plain}"
+
+
+class ModuleContext:
+    """Shared state of emitting one module.
+
+    Parameters
+    ----------
+    module : Module
+        *Lowered* IR.
+    profile : LLVMProfile
+        The target's facts and hooks.
+    options : CompileOptions
+        Options of the compilation.
+    target_name : str
+        For messages.
+    """
+
+    inline_limit = 400
+
+    def __init__(self, module: ir.Module, profile: LLVMProfile, options: CompileOptions, target_name: str) -> None:
+        self.module, self.profile, self.options, self.target_name = module, profile, options, target_name
+        self.fast_flags = _FAST if options.fastmath else ""
+        self.infos = function_infos(module)
+        self.uses_raise = False
+        self.shared_bytes = 0
+        self._declarations: dict[str, None] = {}
+        self._helpers: dict[str, str] = {}
+        self._strings: dict[bytes, str] = {}
+        self.metadata = ['!{!"branch_weights", i32 2000, i32 1}', "!{}", '!{!"branch_weights", i32 1, i32 2000}',
+                         "!{i64 1, i64 1025}", f"!{{i64 0, i64 {2**63 - 1}}}"]
+        self._words = {r.slot: r.words for r in module.manifest} if module.manifest is not None else {}
+        self._slots: dict[str, int] = {}
+
+    # ---- collected on the way ----------------------------------------------------------------
+
+    def declare(self, text: str) -> None:
+        """Declare an external function (once)."""
+        self._declarations.setdefault(text)
+
+    def helper(self, name: str, text: str) -> None:
+        """Define a helper function (once)."""
+        self._helpers.setdefault(name, text)
+
+    def string(self, data: bytes) -> str:
+        """A constant byte string; gives its symbol."""
+        return self._strings.setdefault(data, f"@text{len(self._strings)}")
+
+    def metadata_node(self, text: str) -> str:
+        """A metadata node; gives its name.  ``{self}`` in the text is the node itself."""
+        name = f"!{len(self.metadata)}"
+        self.metadata.append(text.replace("{self}", name))
+        return name
+
+    # ---- nodes that need the module ----------------------------------------------------------
+
+    def call(self, e: FunctionEmitter, name: str, args: Value) -> Value:
+        """Call of a device function."""
+        types = tuple(kind for _, t in self.module.functions[name].params for kind in components(t))
+        return emit_call(e, self.infos[name], types, args)
+
+    def intrinsic(self, e: FunctionEmitter, node: ir.Intrinsic, args: tuple[Value, ...]) -> Value:
+        """An operation of the language."""
+        return emit_intrinsic(e, node, args)
+
+    def atomic(self, e: FunctionEmitter, node: ir.Atomic) -> Value:
+        """An atomic operation."""
+        return emit_atomic(e, node)
+
+    def print_line(self, e: FunctionEmitter, node: ir.Print) -> None:
+        """A ``print``."""
+        emit_print(e, node)
+
+    def slot_word(self, e: FunctionEmitter, slot: str, index: int) -> str:
+        """A word of a relocation slot: a visible global that the loader writes before the first launch."""
+        self._slots[slot] = max(self._slots.get(slot, 0), index + 1, self._words.get(slot, 0))
+        place = f"@{slot}"
+        if index:
+            place = f"getelementptr inbounds (i8, ptr @{slot}, i64 {8 * index})"
+        return e.b.op(f"load i64, ptr {place}, !invariant.load !1")
+
+    def shared_array(self, e: FunctionEmitter, node: ir.SharedArray) -> Value:
+        """One per block: the entry knows where."""
+        raise UnsupportedError("shared.array in a device function that is not part of the kernel's own code")
+
+    def local_array(self, e: FunctionEmitter, node: ir.LocalArray) -> Value:
+        """One per thread, on the stack."""
+        return (stack_array(e, node.type, node.shape), *(str(n) for n in node.shape))
+
+    # ---- the module's text -------------------------------------------------------------------
+
+    def text(self, entries: list[str]) -> str:
+        """The whole module, given the text of the target's own functions."""
+        functions = [
+            emit_function(self, f, self.infos[name]) for name, f in self.module.functions.items() if name != self.module.entry
+        ]
+        lines = ['source_filename = "kernel"', f'target triple = "{self.profile.triple}"']
+        for slot in sorted(self._slots, key=self._slot_order):
+            space, words = self.profile.slot_space, self._slots[slot]
+            lines.append(
+                f"@{slot} = hidden {space}externally_initialized global [{words} x i64] zeroinitializer, align 8"
+            )
+        for data, name in self._strings.items():
+            text = "".join(f"\\{c:02X}" for c in data)
+            lines.append(f'{name} = private unnamed_addr constant [{len(data)} x i8] c"{text}"')
+        lines += entries
+        lines += functions
+        lines += self._helpers.values()
+        lines += self._declarations
+        lines += [f"!{n} = {text}" for n, text in enumerate(self.metadata)]
+        return "\n".join(lines) + "\n"
+
+    def _slot_order(self, slot: str) -> tuple[int, str]:
+        order = list(self._words)
+        return (order.index(slot) if slot in order else len(order)), slot
+
+
+def stack_array(e: FunctionEmitter, t: ArrayType, shape: tuple[int, ...]) -> str:
+    """A stack array of this element type and shape."""
+    count = 1
+    for extent in shape:
+        count *= extent
+    if isinstance(t.dtype, RecordType) or t.dtype.kind == "c":
+        return e.b.slot("i8", 16, max(count, 1) * itemsize(t.dtype))
+    return e.b.slot(memory_type(t.dtype), 16, max(count, 2))
+
+

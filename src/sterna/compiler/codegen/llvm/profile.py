@@ -1,0 +1,63 @@
+"""What differs between targets of the LLVM code generator, as a small value with overridable hooks.
+
+The defaults suit a CPU; a GPU target derives from `LLVMProfile` and overrides what it must.  Nothing in this
+package asks which target it generates code for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sterna.compiler.codegen.llvm.layout import Value
+from sterna.types import Type
+
+if TYPE_CHECKING:
+    from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
+    from sterna.compiler.ir.nodes import Intrinsic
+
+__all__ = ["LLVMProfile"]
+
+
+@dataclass(frozen=True)
+class LLVMProfile:
+    """Facts and hooks of one LLVM target.
+
+    Attributes
+    ----------
+    triple, cpu, features : str
+        As LLVM names them.
+    native_half : bool
+        Whether float16 converts to and from float32 in one instruction.
+    slot_space : str
+        Address space of relocation slots, with a trailing space (``addrspace(1) ``), or empty.
+    external_math : bool
+        Whether mathematical functions without an LLVM intrinsic are called by their C library names.
+    """
+
+    triple: str
+    cpu: str = ""
+    features: str = ""
+    native_half: bool = True
+    slot_space: str = ""
+    external_math: bool = True
+
+    def math_function(self, name: str, llvm_type: str) -> str:
+        """Symbol that computes `name` on ``float`` or ``double``: C's by default."""
+        return name + ("f" if llvm_type == "float" else "")
+
+    def call_attributes(self) -> str:
+        """Attributes of every function defined."""
+        return "nounwind"
+
+    def atomic_float_in_hardware(self, op: str, t: Type) -> bool:
+        """Whether ``atomicrmw`` knows this operation on floats; else a compare-and-swap loop is made."""
+        return op in ("add", "sub", "exch", "max", "min")
+
+    def shared_is_private(self) -> bool:
+        """Whether one hardware thread runs a whole block, so that atomics on shared memory need not be atomic."""
+        return False
+
+    def intrinsic(self, emitter: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value | None:
+        """A target's own way to compute an operation; None for the common one."""
+        return None

@@ -1,0 +1,181 @@
+"""Emits statements: structured control flow becomes basic blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from sterna.compiler.codegen.llvm.emitter import FunctionEmitter, field_align
+from sterna.compiler.codegen.llvm.integers import int_constant
+from sterna.compiler.ir import nodes as ir
+from sterna.types import ArrayType, RecordRefType, Scalar
+
+__all__ = ["emit_body", "range_count"]
+
+
+def emit_body(e: FunctionEmitter, body: Iterable[ir.Stmt]) -> None:
+    """Emit statements in order; what follows a statement that leaves is dropped."""
+    for statement in body:
+        if not e.b.open:
+            return
+        _EMIT[type(statement)](e, statement)
+
+
+def _assign(e: FunctionEmitter, node: ir.Assign) -> None:
+    e.write(node.target, e.value(node.value))
+
+
+def _store(e: FunctionEmitter, node: ir.Store) -> None:
+    value = e.value(node.value)
+    address = e.address(node, node.nonnegative)
+    array = node.array.type
+    assert isinstance(array, ArrayType)
+    if isinstance(array.dtype, Scalar):
+        source = node.value.type
+        if not isinstance(source, Scalar):
+            value = value[:1]  # an identity word
+        e.store(array.dtype, address, value, array.space)
+    else:
+        _copy_record(e, address, value[0], array.dtype.itemsize)
+
+
+def _copy_record(e: FunctionEmitter, target: str, source: str, size: int) -> None:
+    e.b.emit(f"call void @llvm.memmove.p0.p0.i64(ptr {target}, ptr {source}, i64 {size}, i1 false)")
+
+
+def _store_field(e: FunctionEmitter, node: ir.StoreField) -> None:
+    ref = node.record.type
+    assert isinstance(ref, RecordRefType)
+    value = e.value(node.value)
+    field = next(f for f in ref.record.fields if f.name == node.name)
+    address = e.b.op(f"getelementptr inbounds i8, ptr {e.one(node.record)}, i64 {field.offset}")
+    if isinstance(field.type, Scalar) and not field.shape:
+        part = value if isinstance(node.value.type, Scalar) else value[:1]
+        e.store(field.type, address, part, ref.space, align=field_align(ref.record, field.offset, field.type))
+    else:
+        size = field.type.bits // 8 if isinstance(field.type, Scalar) else field.type.itemsize  # type: ignore[union-attr]
+        for extent in field.shape:
+            size *= extent
+        _copy_record(e, address, value[0], size)
+
+
+def _expression(e: FunctionEmitter, node: ir.ExprStatement) -> None:
+    e.value(node.value)
+
+
+def _if(e: FunctionEmitter, node: ir.If) -> None:
+    done = e.b.label("end")
+    step: ir.If | None = node
+    while step is not None:
+        then, orelse = e.b.label("then"), e.b.label("else")
+        e.b.branch(e.one(step.test), then, orelse if step.orelse else done)
+        e.b.place(then)
+        emit_body(e, step.then)
+        e.b.jump(done)
+        following = step.orelse
+        if following:
+            e.b.place(orelse)
+        if len(following) == 1 and isinstance(following[0], ir.If):
+            step = following[0]
+            continue
+        emit_body(e, following)
+        step = None
+    e.b.place(done)
+
+
+def _while(e: FunctionEmitter, node: ir.While) -> None:
+    test, body, done = e.b.label("while"), e.b.label("do"), e.b.label("done")
+    e.b.place(test)
+    e.b.branch(e.one(node.test), body, done)
+    e.b.place(body)
+    e.loops.append((done, test))
+    emit_body(e, node.body)
+    e.loops.pop()
+    e.b.jump(test)
+    e.b.place(done)
+
+
+def range_count(e: FunctionEmitter, start: str, stop: str, step: str) -> str:
+    """Number of turns of ``range(start, stop, step)`` as an unsigned int64; exact for all int64 bounds."""
+    b, known = e.b, int_constant(step)
+    if known is None:
+        up = b.icmp("sgt", 64, step, "0")
+        low, high = b.select(up, "i64", start, stop), b.select(up, "i64", stop, start)
+        size = b.select(up, "i64", step, b.op(f"sub i64 0, {step}"))
+        size = b.call("i64", "llvm.umax.i64", f"i64 {size}, i64 1")
+    else:
+        low, high = (start, stop) if known > 0 else (stop, start)
+        size = str(abs(known))
+    some = b.icmp("slt", 64, low, high)
+    span = b.op(f"sub i64 {high}, {low}")
+    if size != "1":
+        turns = b.op(f"udiv i64 {b.op(f'sub i64 {span}, 1')}, {size}")
+        span = b.op(f"add i64 {turns}, 1")
+    return b.select(some, "i64", span, "0")
+
+
+def _for(e: FunctionEmitter, node: ir.ForRange) -> None:
+    b = e.b
+    start, stop, step = (e.one(x) for x in (node.start, node.stop, node.step))
+    test, body, turn, done = (b.label(h) for h in ("for", "for.do", "for.next", "for.done"))
+    counter, current = b.slot("i64"), b.slot("i64")
+    b.emit(f"store i64 {start}, ptr {current}")
+    known = int_constant(step)
+    if known == 1:
+        limit = b.call("i64", "llvm.smax.i64", f"i64 {start}, i64 {stop}")
+        b.place(test)
+        index = b.op(f"load i64, ptr {current}")
+        b.branch(b.icmp("ne", 64, index, limit), body, done)
+    else:
+        b.emit(f"store i64 {range_count(e, start, stop, step)}, ptr {counter}")
+        b.place(test)
+        left = b.op(f"load i64, ptr {counter}")
+        b.branch(b.icmp("ne", 64, left, "0"), body, done)
+    b.place(body)
+    index = b.op(f"load i64, ptr {current}")
+    e.write(node.target, (index,))
+    e.loops.append((done, turn))
+    e.enter_loop(node)
+    emit_body(e, node.body)
+    e.leave_loop(node)
+    e.loops.pop()
+    b.place(turn)
+    if known == 1:
+        b.emit(f"store i64 {b.op(f'add nsw i64 {index}, 1')}, ptr {current}")
+    else:
+        b.emit(f"store i64 {b.op(f'add i64 {index}, {step}')}, ptr {current}")
+        b.emit(f"store i64 {b.op(f'sub i64 {left}, 1')}, ptr {counter}")
+    b.jump(test)
+    b.place(done)
+
+
+def _break(e: FunctionEmitter, node: ir.Break) -> None:
+    e.b.jump(e.loops[-1][0])
+
+
+def _continue(e: FunctionEmitter, node: ir.Continue) -> None:
+    e.b.jump(e.loops[-1][1])
+
+
+def _return(e: FunctionEmitter, node: ir.Return) -> None:
+    e.finish(() if node.value is None else e.value(node.value))
+
+
+def _raise(e: FunctionEmitter, node: ir.Raise) -> None:
+    details = []
+    for detail in node.details:
+        t = detail.type
+        assert isinstance(t, Scalar)
+        details.append(e.cast_value(t, Scalar("i", 64), e.value(detail))[0])
+    e.fail(node.error, tuple(details))
+
+
+def _print(e: FunctionEmitter, node: ir.Print) -> None:
+    e.context.print_line(e, node)
+
+
+_EMIT: dict[type, Callable[[FunctionEmitter, Any], None]] = {
+    ir.Assign: _assign, ir.Store: _store, ir.StoreField: _store_field, ir.ExprStatement: _expression, ir.If: _if,
+    ir.While: _while, ir.ForRange: _for, ir.Break: _break, ir.Continue: _continue, ir.Return: _return,
+    ir.Raise: _raise, ir.Print: _print,
+}  # fmt: skip

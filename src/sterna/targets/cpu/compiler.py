@@ -1,0 +1,125 @@
+"""The CPU target's compiler: lowered kernel IR → LLVM IR → an ELF object for Sterna's loader.
+
+Text of the module (`sterna.compiler.codegen`) → LLVM's parser and verifier → optimiser → object.  The same job gives
+the same bytes in every process (I4): the text depends on the IR alone and names no file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from sterna.compiler.codegen.cpu.entry import RAISE_TEXT, emit_entry
+from sterna.compiler.codegen.cpu.profile import CpuProfile
+from sterna.compiler.codegen.llvm.module import ModuleContext, entry_symbol
+from sterna.compiler.deep import with_deep_stack
+from sterna.compiler.ir.nodes import Module
+from sterna.compiler.passes.prepare import prepare_kernel
+from sterna.errors import CompileError
+from sterna.options import CompileOptions
+from sterna.targets.base import Target
+from sterna.targets.cpu.target import compiler_versions
+
+__all__ = ["COMPILER", "CpuCompiler"]
+
+Text = str | Callable[[], str]
+
+
+class CpuCompiler:
+    """Compiler half of the CPU target."""
+
+    def versions(self) -> dict[str, str]:
+        """Versions that influence the code."""
+        return {**(compiler_versions() or {}), "llvm": ".".join(map(str, llvm.llvm_version_info))}
+
+    def compile(
+        self, module: Module, target: Target, options: CompileOptions
+    ) -> tuple[dict[str, bytes], dict[str, Any], dict[str, Any]]:
+        """Compile a lowered module.
+
+        Returns
+        -------
+        payloads : dict of str to bytes
+            ``object``: the ELF object.
+        facts : dict
+            ``entry`` symbol, ``shared_bytes``.
+        texts : dict of str to str or callable
+            ``llvm``: the module as generated; ``llvm-opt``: after the optimiser; ``asm``: assembly (made when asked for).
+        """
+        text, facts = with_deep_stack(generate, module, target, options)
+        machine = _machine(target.arch, _level(options))
+        parsed = _parse(text)
+        _optimise(parsed, machine, _level(options))
+        data = machine.emit_object(parsed)
+        texts: dict[str, Text] = {
+            "llvm": text,
+            "llvm-opt": lambda: _again(text, target, options, "llvm-opt"),
+            "asm": lambda: _again(text, target, options, "asm"),
+        }
+        return {"object": data}, facts, texts
+
+
+COMPILER = CpuCompiler()
+
+
+def generate(module: Module, target: Target, options: CompileOptions) -> tuple[str, dict[str, Any]]:
+    """LLVM IR of a module, as text, and its launch facts."""
+    prepared, program = prepare_kernel(module, options)
+    context = ModuleContext(prepared, _profile(target.arch), options, str(target))
+    entry = emit_entry(context, program)
+    text = context.text([entry])
+    if context.uses_raise:
+        text = text.replace("\ndefine void @", f"\n{RAISE_TEXT}\ndefine void @", 1)
+    return text, {"entry": entry_symbol(module.entry), "shared_bytes": context.shared_bytes}
+
+
+@lru_cache(maxsize=16)
+def _profile(arch: str) -> CpuProfile:
+    machine = "aarch64" if arch == "aarch64" else "x86_64"
+    cpu = "generic" if arch == "aarch64" else arch
+    native_half = arch in ("aarch64", "x86-64-v3", "x86-64-v4")
+    return CpuProfile(triple=f"{machine}-unknown-linux-gnu", cpu=cpu, native_half=native_half)
+
+
+def _level(options: CompileOptions) -> int:
+    return min(options.opt, 1) if options.debug else options.opt
+
+
+@lru_cache(maxsize=16)
+def _machine(arch: str, level: int) -> llvm.TargetMachine:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    profile = _profile(arch)
+    found = llvm.Target.from_triple(profile.triple)
+    return found.create_target_machine(
+        cpu=profile.cpu, features=profile.features, opt=level, reloc="pic", codemodel="small"
+    )
+
+
+def _parse(text: str) -> llvm.ModuleRef:
+    """Parse and verify; a fault here is ours, not the user's."""
+    try:
+        parsed = llvm.parse_assembly(text)
+        parsed.verify()
+    except RuntimeError as error:
+        raise CompileError(f"the code generator made invalid LLVM IR: {error}") from None
+    return parsed
+
+
+def _optimise(parsed: llvm.ModuleRef, machine: llvm.TargetMachine, level: int) -> None:
+    tuning = llvm.create_pipeline_tuning_options(speed_level=level)
+    tuning.loop_vectorization = tuning.slp_vectorization = level >= 2
+    tuning.loop_interleaving = tuning.loop_unrolling = level >= 2
+    builder = llvm.create_pass_builder(machine, tuning)
+    manager = builder.getModulePassManager()
+    manager.run(parsed, builder)
+
+
+def _again(text: str, target: Target, options: CompileOptions, what: str) -> str:
+    machine = _machine(target.arch, _level(options))
+    parsed = _parse(text)
+    _optimise(parsed, machine, _level(options))
+    return str(parsed) if what == "llvm-opt" else machine.emit_assembly(parsed)  # type: ignore[no-any-return]
