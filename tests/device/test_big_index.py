@@ -1,0 +1,67 @@
+"""Index arithmetic is 64 bits wide: positions past 2**31 are right (views with huge strides, no huge memory)."""
+
+from __future__ import annotations
+
+import mmap
+
+import numpy as np
+import pytest
+from helpers.launching import Place
+
+import sterna
+
+
+@sterna.kernel
+def offsets(a, out):
+    out[0] = a[2**31 + 5]
+    out[1] = a[-1]
+    a[2**31 + 6] = 7
+    v = a[2**31 :]
+    out[2] = v.shape[0]
+    out[3] = v[6]
+    out[4] = a.size
+
+
+def test_past_two_to_the_31_elements(place: Place):
+    if not place.shares_memory:
+        pytest.skip("would copy two gigabytes to the device")
+    n = 2**31 + 10
+    try:
+        memory = mmap.mmap(-1, n, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0))
+    except (OSError, AttributeError) as error:
+        pytest.skip(f"no sparse mapping here: {error}")
+    a = np.frombuffer(memory, np.uint8)  # pages that are never touched take no memory
+    a[2**31 + 5], a[-1] = 3, 9
+    out = np.zeros(5, np.int64)
+    place.launch(offsets, 1, 1, a, out)
+    assert out.tolist() == [3, 9, 10, 7, n]
+
+
+@sterna.kernel
+def index_product(rows, columns, out):
+    i = rows * columns
+    out[0] = i
+    out[1] = i // 3
+    out[2] = sterna.gridsize(1) * rows
+
+
+def test_python_ints_are_64_bits(place: Place):
+    out = np.zeros(3, np.int64)
+    place.launch(index_product, 2, 4, 70_000, 70_000, out)
+    assert out.tolist() == [4_900_000_000, 4_900_000_000 // 3, 560_000]
+
+
+@sterna.kernel
+def last_thread(out, n):
+    i = sterna.grid(1)
+    if i == n - 1:
+        out[0] = i
+
+
+def test_grids_past_two_to_the_31_threads(place: Place):
+    if place.is_interpreter:
+        pytest.skip("two thousand million threads one by one")
+    n = 2**31 + 1024
+    out = np.zeros(1, np.int64)
+    place.launch(last_thread, n // 1024, 1024, out, n)
+    assert out[0] == n - 1
