@@ -21,11 +21,11 @@ import sys
 import threading
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
 from sterna.errors import SternaError
+from sterna.frozen import frozen
 
 __all__ = ["RECORD_BYTES", "ExceptionRecord", "Failure", "KernelFailure", "PendingFailures", "build_exception"]
 
@@ -40,7 +40,7 @@ class KernelFailure(SternaError, RuntimeError):
     """A kernel failed with an exception whose class cannot be found or built in this session."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExceptionRecord:
     """What the first failing thread of a launch recorded: error site, place, details of the message."""
 
@@ -59,7 +59,7 @@ class ExceptionRecord:
         return cls(error, (b0, b1, b2), (t0, t1, t2), (d0, d1, d2))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Failure:
     """A failed launch: its record, the error sites and sources of its image, the live kernel function.
 
@@ -133,7 +133,7 @@ def _instance(failure: Failure, name: str, message: str) -> BaseException:
         return KernelFailure(f"{cls.__name__}: {message}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Place:
     filename: str
     line: int

@@ -10,7 +10,7 @@ Format: System V ABI, *Object Files*; only little-endian ELF64 of type ``ET_REL`
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from sterna.errors import LinkError
 
@@ -29,11 +29,10 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 _RELA = struct.Struct("<QIIq")
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(NamedTuple):
     """A section that takes memory: file range (empty for zero-initialised ones), size, alignment, access."""
 
-    index: int
+    number: int
     name: str
     start: int
     stored: int
@@ -43,8 +42,7 @@ class Section:
     writable: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Symbol:
+class Symbol(NamedTuple):
     """A symbol: name, defining section (or a reserved index), offset in it, size in bytes, ELF type, binding."""
 
     name: str
@@ -56,8 +54,7 @@ class Symbol:
     weak: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Fixup:
+class Fixup(NamedTuple):
     """One relocation: where (section, offset), its ELF type, symbol number and addend."""
 
     section: int
@@ -67,8 +64,7 @@ class Fixup:
     addend: int
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectFile:
+class ObjectFile(NamedTuple):
     """What a loader needs of one object; `sections` holds only sections that take memory."""
 
     machine: int
@@ -94,7 +90,7 @@ def read_object(data: bytes) -> ObjectFile:
         headers, names, machine = _section_headers(data)
         sections = tuple(_memory_sections(data, headers, names))
         symbols, table = _symbols(data, headers)
-        kept = {s.index: s for s in sections}
+        kept = {s.number: s for s in sections}
         fixups = tuple(_fixups(data, headers, kept, len(symbols), table))
     except (struct.error, IndexError, ValueError) as error:
         raise LinkError(f"the stored object is damaged: {error}") from error

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from sterna.errors import LinkError
 from sterna.targets.cpu.elf import EM_AARCH64, EM_X86_64
@@ -23,8 +23,7 @@ _MASK64 = 2**64 - 1
 _U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """One relocation with its values: `offset` in the image `memory`, addresses `at` (P) and `value` (S + A)."""
 
     memory: memoryview
@@ -36,8 +35,7 @@ class Place:
 Apply = Callable[[Place], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(NamedTuple):
     """What a loader must know of one machine.
 
     Attributes

@@ -20,7 +20,6 @@ import platform
 import struct
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from sterna.errors import LinkError
@@ -161,17 +160,17 @@ def host_machine() -> int | None:
     return {"x86_64": EM_X86_64, "amd64": EM_X86_64, "aarch64": EM_AARCH64, "arm64": EM_AARCH64}.get(name)
 
 
-@dataclass(slots=True)
 class _Plan:
     """Offsets in the mapping: sections, common symbols, stubs, GOT entries (by symbol number), part limits."""
 
-    sections: dict[int, int] = field(default_factory=dict)
-    commons: dict[int, int] = field(default_factory=dict)
-    stubs: dict[int, int] = field(default_factory=dict)
-    got: dict[int, int] = field(default_factory=dict)
-    constants: int = 0
-    writable: int = 0
-    size: int = 0
+    __slots__ = ("commons", "constants", "got", "sections", "size", "stubs", "writable")
+
+    def __init__(self) -> None:
+        self.sections: dict[int, int] = {}
+        self.commons: dict[int, int] = {}
+        self.stubs: dict[int, int] = {}
+        self.got: dict[int, int] = {}
+        self.constants = self.writable = self.size = 0
 
 
 def _plan(parsed: ObjectFile, machine: Machine) -> _Plan:
@@ -215,7 +214,7 @@ def _place_sections(plan: _Plan, at: int, sections: list[Section]) -> int:
         if section.align > PAGE:
             raise LinkError(f"section {section.name!r} of the stored object wants alignment {section.align}")
         at = -(-at // section.align) * section.align
-        plan.sections[section.index] = at
+        plan.sections[section.number] = at
         at += section.size
     return at
 
@@ -224,7 +223,7 @@ def _fill(memory: CodeMemory, data: bytes, parsed: ObjectFile, machine: Machine,
     view = memory.view
     for section in parsed.sections:
         if section.stored:
-            at = plan.sections[section.index]
+            at = plan.sections[section.number]
             view[at : at + section.stored] = data[section.start : section.start + section.stored]
     values = [_value(parsed, number, memory.address, plan) for number in range(len(parsed.symbols))]
     for number, at in plan.got.items():
@@ -277,7 +276,7 @@ def _needed(parsed: ObjectFile, values: Sequence[int | None], number: int) -> in
 def _loaded(memory: CodeMemory, parsed: ObjectFile, plan: _Plan) -> LoadedObject:
     functions: dict[str, int] = {}
     slots: dict[str, tuple[int, int]] = {}
-    writable = {s.index: s.size for s in parsed.sections if s.writable}
+    writable = {s.number: s.size for s in parsed.sections if s.writable}
     for number, symbol in enumerate(parsed.symbols):
         if symbol.local:
             continue
