@@ -301,23 +301,23 @@ _LIBRARIES = {
 
 
 @functools.cache
-def _libraries() -> tuple[Any, ...]:
-    found = []
-    for name in _LIBRARIES.get(sys.platform, ()):
-        try:
-            found.append(ctypes.CDLL(name))
-        except OSError:
-            continue
-    return tuple(found) or (ctypes.CDLL(None),)  # another C library (musl): what the process has loaded
+def _library(name: str | None) -> Any:
+    """A library by name, or None when there is none; each is opened when it is first asked for a name."""
+    try:
+        return ctypes.CDLL(name)
+    except OSError:
+        return None
 
 
 @functools.cache
 def _external(name: str) -> int | None:
     """Address of a C or maths library function, or None."""
-    for library in _libraries():
+    names: tuple[str | None, ...] = _LIBRARIES.get(sys.platform, ())
+    if not any(_library(library) for library in names[:2]):
+        names = (None,)  # another C library (musl): what the process has loaded
+    for library in names:
         try:
-            function = library[name]
-        except AttributeError:
+            return ctypes.cast(_library(library)[name], ctypes.c_void_p).value
+        except (AttributeError, TypeError):  # not in this one, or no such library
             continue
-        return ctypes.cast(function, ctypes.c_void_p).value
     return None
