@@ -172,14 +172,13 @@ def _fields_text(cls: type) -> str:
 
 
 def _annotation(cls: type, name: str) -> str:
+    """A field's annotation as text, written the same on all Python versions; ``?`` for what is not a plain name."""
     for base in cls.__mro__:
         found = _own_annotations(base).get(name)
-        if isinstance(found, type):
-            return found.__qualname__
-        if isinstance(found, str):
-            return found
+        found = getattr(found, "__forward_arg__", found)
         if found is not None:
-            return type(found).__name__
+            text = found.__qualname__ if isinstance(found, type) else found
+            return text if isinstance(text, str) else "?"
     return ""
 
 

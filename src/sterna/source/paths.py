@@ -49,7 +49,12 @@ def underlying_function(value: Any) -> FunctionType | None:
     """The Python function that a function or kernel object stands for; None for anything else."""
     if type(value) is FunctionType:
         return value
-    inner = getattr(value, "__sterna_kernel__", None) if not isinstance(value, type) else None
+    if isinstance(value, type):
+        return None
+    try:
+        inner = getattr(value, "__sterna_kernel__", None)
+    except Exception:  # a property of the user's object may raise anything
+        return None
     return inner if type(inner) is FunctionType else None
 
 
