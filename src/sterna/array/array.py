@@ -222,6 +222,15 @@ class Array:
         made.fill(self)
         return made
 
+    def __copy__(self) -> Array:
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Array:
+        return self.copy()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a device array cannot be pickled; pickle array.copy_to_host() instead")
+
     def item(self) -> Any:
         """The only element, as a Python number."""
         return self.copy_to_host().item()
