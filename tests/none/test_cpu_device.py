@@ -328,7 +328,13 @@ class Exporter:
     """An array of some other library on the host."""
 
     def __init__(self, array: np.ndarray) -> None:
-        self.__dlpack__, self.__dlpack_device__ = array.__dlpack__, array.__dlpack_device__
+        self.array = array
+
+    def __dlpack__(self, **options: object) -> object:
+        return self.array.__dlpack__(**options)  # type: ignore[arg-type]
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()
 
 
 class OnAnotherDevice:
