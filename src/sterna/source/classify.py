@@ -8,13 +8,13 @@ from __future__ import annotations
 import builtins
 import dataclasses
 import enum
-from dataclasses import dataclass
 from enum import Enum
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
+from sterna.frozen import frozen
 from sterna.source.constants import MAX_LEAVES, constant_text, is_struct, leaf_count, shape_text
 from sterna.source.paths import underlying_function
 from sterna.types import OPAQUE, TYPE_TAG, ArrayType, RecordRefType, Scalar, Type, from_dtype
@@ -47,7 +47,7 @@ class CaptureKind(Enum):
     """A module, used otherwise than by an attribute it has."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Classified:
     """Kind, device type if it has one, key text, and a reason where something else could be expected."""
 

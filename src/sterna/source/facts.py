@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
+
+from sterna.frozen import frozen
 
 __all__ = ["FunctionFacts", "facts_of"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FunctionFacts:
     """Facts of one function.
 

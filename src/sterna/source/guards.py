@@ -7,8 +7,9 @@ that is rebound between two launches is noticed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
+
+from sterna.frozen import frozen
 
 __all__ = ["MISSING", "Guard", "make_check"]
 
@@ -22,7 +23,7 @@ MISSING = _Missing()
 """The expected value of a name that does not exist."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen
 class Guard:
     """One expectation.
 
@@ -39,6 +40,10 @@ class Guard:
     holder: Any
     name: str
     expected: Any
+
+    # by identity: values of any kind are inside
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
     def holds(self) -> bool:
         """True if the name still has the expected value."""
