@@ -12,6 +12,7 @@ import operator
 import types
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -66,6 +67,9 @@ class Plain:
     def make(cls) -> None: ...
 
 
+class Weighted(np.ndarray): ...
+
+
 class FakeGlobal:
     __sterna_global__ = True
     dtype = np.dtype(np.float32)
@@ -99,10 +103,14 @@ CONSTANTS = [
     1, 1.5, True, None, "text", 2j, np.float32(1), np.bool_(True), np.dtype("f4"), Level.HIGH, (1, 2.0), (),
     ((1,), Point(1.0, 2.0)), Frozen(1), Point(1.0), tuple(range(64)), 10**30,
 ]  # fmt: skip
+NESTED: tuple[Any, ...] = ()
+for _ in range(2000):
+    NESTED = (NESTED,)
 OBJECTS = [
     object(), Color.RED, [1], {}, b"bytes", ..., "a".upper, Thawed(1), tuple(range(65)), (1, [2]).__iter__(),
     np.array([None]), np.array(["a"]), np.datetime64(1, "s"), np.longdouble(1), np.array([1], ">i4"),
-    functools.partial(int), operator.attrgetter("x"), Treacherous(), types.SimpleNamespace(x=1),
+    np.ma.MaskedArray([1.0]), np.zeros(3).view(Weighted), np.vectorize(len), mock.Mock(spec=np.ndarray), NESTED,
+    Frozen.__new__(Frozen), functools.partial(int), operator.attrgetter("x"), Treacherous(), types.SimpleNamespace(x=1),
 ]  # fmt: skip
 INTRINSICS = {
     "builtins.len": len, "builtins.range": range, "builtins.int": int, "builtins.print": print, "math.sin": math.sin,
@@ -123,6 +131,11 @@ def test_constants(value: Any) -> None:
 def test_objects(value: Any) -> None:
     found = classify(value)
     assert (found.kind, found.type, found.key) == (Kind.OBJECT, OPAQUE, "object")
+
+
+def test_abstract_numpy_classes_are_plain_classes(recwarn: pytest.WarningsRecorder) -> None:
+    assert all(classify(cls).kind is Kind.TYPE for cls in (np.generic, np.floating, np.number, np.str_, np.longdouble))
+    assert not recwarn.list
 
 
 @pytest.mark.parametrize("name", INTRINSICS)

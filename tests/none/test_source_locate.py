@@ -254,7 +254,12 @@ def test_known_facts_touch_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert facts_of(module.f) == facts
 
 
-@pytest.mark.parametrize("damage", [{}, {"schema": 1}, {"schema": 99}, {"schema": 1, "digest": 3, "names": []}])
+INJECTED = {"schema": 1, "digest": "0" * 64, "names": ["np.__class__ or exit()"]}
+
+
+@pytest.mark.parametrize(
+    "damage", [{}, {"schema": 1}, {"schema": 99}, {"schema": 1, "digest": 3, "names": []}, INJECTED]
+)
 def test_damaged_stored_facts_are_a_miss(tmp_path: Path, damage: dict[str, Any]) -> None:
     module = write_module(tmp_path, "def f(x):\n    return x + 1\n")
     good = facts_of(module.f)

@@ -286,10 +286,13 @@ class _Scanner:
         path, chain = extend_path(place.path, f"attr:{name}"), f"{place.chain}.{name}"
         if isinstance(value, ModuleType):
             names = vars(value)
+            fixed = value.__name__.partition(".")[0] in _FIXED_MODULES
             if name in names:
-                if value.__name__.partition(".")[0] not in _FIXED_MODULES:
+                if not fixed:
                     self._guard(names, name, names[name])
                 return _Place(names[name], path, chain, place.nameable)
+            if fixed and hasattr(value, name):  # one that the module makes when it is first asked for
+                return _Place(getattr(value, name), path, chain, place.nameable)
             return self._follow_attribute(place, name, path, chain)
         if isinstance(value, type) and value.__module__ != "builtins" and not issubclass(value, np.generic):
             return self._follow_attribute(place, name, path, chain)

@@ -36,7 +36,7 @@ class FunctionFacts:
         digest, names = data["digest"], data["names"]
         if not isinstance(digest, str) or len(digest) != 64 or not isinstance(names, list):
             raise ValueError("not the facts of a function")
-        if not all(isinstance(name, str) and name for name in names):
+        if not all(isinstance(name, str) and all(map(str.isidentifier, name.split("."))) for name in names):
             raise ValueError("not the facts of a function")
         return cls(digest, tuple(names))
 

@@ -90,11 +90,13 @@ def make_check(guards: Iterable[Guard]) -> Callable[[], bool]:
 
 
 def _test(guard: Guard, name_of: Callable[[Any], str]) -> str:
-    """One comparison as source text; names come from identifiers of the user's code and are quoted."""
+    """One comparison as source text; a name goes in quoted, or bare if it is an identifier and nothing else."""
     if guard.expected is MISSING:
         if isinstance(guard.holder, dict):
             return f"{guard.name!r} not in {name_of(guard.holder)}"
         return f"{name_of(guard.holds)}()"
     if isinstance(guard.holder, dict):
         return f"{name_of(guard.holder)}[{guard.name!r}] is {name_of(guard.expected)}"
+    if not guard.name.isidentifier():
+        return f"{name_of(guard.holds)}()"
     return f"{name_of(guard.holder)}.{guard.name} is {name_of(guard.expected)}"
