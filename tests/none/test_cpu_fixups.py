@@ -8,14 +8,14 @@ import pytest
 
 from sterna.errors import LinkError
 from sterna.targets.cpu.elf import EM_AARCH64, EM_X86_64
-from sterna.targets.cpu.fixups import MACHINES, Place
+from sterna.targets.cpu.fixups import MACHINES
 
 AT = 0x7F00_0000_1000
 
 
 def apply(machine: int, kind: int, value: int, old: int = 0, size: int = 8) -> int:
     memory = bytearray(struct.pack("<Q", old))
-    MACHINES[machine].apply[kind](Place(memoryview(memory), 0, AT, value))
+    MACHINES[machine].apply[kind](memoryview(memory), 0, AT, value)
     return int.from_bytes(memory[:size], "little")
 
 

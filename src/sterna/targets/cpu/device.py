@@ -49,7 +49,7 @@ _BLOCK = ctypes.c_uint64 * (-(-(_RECORD_AT + _RECORD_BYTES) // 8))
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_void_p)
 _GUESS_NS = 20.0
 """Assumed time of one thread of a kernel that has not run yet."""
-_SHARE_NS = 25_000.0
+_SHARE_NS = 50_000.0
 """Work worth waking one more thread for."""
 _CHUNKS_PER_THREAD = 8
 _KEPT_CONFIGS = 256
