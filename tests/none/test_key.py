@@ -318,3 +318,27 @@ def test_computing_a_known_key_parses_nothing(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(ast, "parse", None)
     monkeypatch.setattr("sterna.source.parsed.ParsedSource", None)
     assert key_of_texts(tmp_path) == first
+
+
+WRAPPED = """
+import functools
+def scaled(by):
+    def deco(function):
+        @functools.wraps(function)
+        def wrapper(x):
+            return function(x) * by
+        return wrapper
+    return deco
+@scaled(3)
+def kernel(x):
+    return x + 1
+"""
+
+
+@pytest.mark.parametrize("edit", [("x + 1", "x + 2"), ("scaled(3)", "scaled(4)"), ("(x) * by", "(x) / by")])
+def test_a_decorator_in_between(tmp_path: Path, edit: tuple[str, str]) -> None:
+    first = key_of(write_module(tmp_path, WRAPPED).kernel)
+    assert key_of(write_module(tmp_path, _edited(WRAPPED, edit)).kernel) != first
+    assert (
+        key_of(write_module(tmp_path, _edited(WRAPPED, ("def kernel(x):", "def kernel(x):  # same"))).kernel) == first
+    )
