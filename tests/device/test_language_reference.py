@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
-from helpers.launching import Place
-from helpers.modules import write_module
 
 import sterna
+from helpers.launching import Place
+from helpers.modules import write_module
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "language.md"
 HEAD = "import math\nimport numpy as np\nimport sterna\n"
