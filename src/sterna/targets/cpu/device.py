@@ -144,10 +144,10 @@ class CpuModule:
             When the code has the word baked in.
         """
         slot = self._object.slot(record.slot)
-        if slot is not None:
-            ctypes.c_uint64.from_address(slot[0]).value = word
-        elif self._table is not None and record.index < len(self._table):
+        if self._table is not None and record.index < len(self._table):
             self._table[record.index] = word
+        elif slot is not None:
+            ctypes.c_uint64.from_address(slot[0]).value = word
         else:
             raise LinkError(
                 f"kernel {self._image.name}: the value of {record.path!r} is baked into the code and cannot be "
