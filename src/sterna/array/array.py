@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
 
 from sterna.array import interop
 from sterna.array.memory import Memory, view_of
 from sterna.types import from_dtype
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, DTypeLike
+
     from sterna.targets.base import Device
 
 __all__ = ["Array"]

@@ -10,12 +10,13 @@ import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
 
 from sterna.array.memory import HostMemory
 from sterna.runtime.devices import current_device, device_named, device_of
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, DTypeLike
+
     from sterna.array.array import Array
     from sterna.targets.base import Device
 

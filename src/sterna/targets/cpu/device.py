@@ -27,7 +27,7 @@ from sterna.relocation.record import RelocationRecord
 from sterna.runtime.config import LaunchConfig, Triple
 from sterna.targets.base import Limits, Target
 from sterna.targets.cpu.loader import LoadedObject, load_object
-from sterna.targets.cpu.pool import pool, thread_count
+from sterna.targets.cpu.threads import thread_count
 from sterna.targets.registry import target
 
 if TYPE_CHECKING:
@@ -188,6 +188,8 @@ class CpuModule:
         helpers = min(int(prepared.threads * self._cost / _SHARE_NS), prepared.blocks - 1)
         start = perf_counter_ns()
         if helpers:
+            from sterna.targets.cpu.pool import pool
+
             workers = pool()
             workers.run(self._entry, args, block.memory, helpers)
             parallel = min(helpers + 1, workers.threads)
