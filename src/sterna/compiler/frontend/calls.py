@@ -123,7 +123,8 @@ def construct(frame: Frame, node: ast.AST, cls: type[Any], args: list[Value], ke
 
 def _check_constructor(frame: Frame, node: ast.AST, cls: type[Any]) -> None:
     if issubclass(cls, tuple):
-        if cls.__new__ is not cls.__dict__.get("__new__", cls.__new__) or "__init__" in cls.__dict__:
+        generated = str(cls.__new__.__module__).startswith("namedtuple_")  # what collections.namedtuple made
+        if not generated or cls.__init__ is not tuple.__init__:
             frame.unsupported(node, f"{cls.__name__} has its own constructor", "make it on the host")
         return
     if hasattr(cls, "__post_init__"):
