@@ -70,7 +70,7 @@ def _renumber(
             return node
         if isinstance(node, Raise):
             return replace(node, error=used[index])
-        return replace(node, check=used[index])
+        return replace(node, check=used[index])  # type: ignore[arg-type]
 
     return (
         {name: rewrite_function(function, renumbered) for name, function in functions.items()},
