@@ -8,6 +8,7 @@ from typing import Any
 from sterna.compiler.ir import nodes as ir
 from sterna.compiler.passes.collectives import contains_collective, functions_with_block_state, is_collective
 from sterna.compiler.passes.inline_calls import inline_calls
+from sterna.compiler.passes.interchange import loops_to_interchange
 from sterna.compiler.passes.lift import Lifter
 from sterna.compiler.passes.placement import Placement, Program, place
 from sterna.compiler.passes.propagate import propagate
@@ -30,13 +31,15 @@ def prepare_kernel(module: ir.Module, options: CompileOptions) -> tuple[ir.Modul
     """
     module = inline_calls(module, functions_with_block_state(module))
     kernel = propagate(module.functions[module.entry])
-    if not contains_collective(kernel.body):
+    collective = contains_collective(kernel.body)
+    if not collective and (options.opt < 2 or not loops_to_interchange(kernel, options.over)):
         module = _with_kernel(module, kernel)
         return module, Program((Region(kernel.body),), Placement(frozenset(), (), False), dict(kernel.locals), False)
     types = dict(kernel.locals)
     lifter = Lifter(types, is_collective, _expand)
     kernel = replace(kernel, body=lifter.statements(kernel.body), locals=types)
-    steps, uniformity, varying = split(kernel, types)
+    also = loops_to_interchange(kernel, options.over) if options.opt >= 2 else frozenset()
+    steps, uniformity, varying = split(kernel, types, also)
     module = _with_kernel(module, kernel)
     return module, place(steps, uniformity, varying, kernel, types)
 

@@ -106,7 +106,9 @@ class Jump:
 Step = Region | Collective | BlockAssign | BlockIf | BlockFor | BlockWhile | MaskedIf | MaskedLoop | Jump
 
 
-def split(function: ir.Function, types: dict[str, Type]) -> tuple[tuple[Step, ...], Uniformity, frozenset[str]]:
+def split(
+    function: ir.Function, types: dict[str, Type], also: frozenset[int] = frozenset()
+) -> tuple[tuple[Step, ...], Uniformity, frozenset[str]]:
     """Split a kernel whose collectives are statements of their own.
 
     Parameters
@@ -115,13 +117,15 @@ def split(function: ir.Function, types: dict[str, Type]) -> tuple[tuple[Step, ..
         The kernel.
     types : dict
         Types of its locals; new ones are added.
+    also : frozenset of int
+        Loops to run at block level although they have no collective.
 
     Returns
     -------
     tuple
         The steps, the uniformity they rest on, and the new locals that differ between threads.
     """
-    splitter = _Splitter(Uniformity(function), types)
+    splitter = _Splitter(Uniformity(function, also), types)
     steps = splitter.sequence(function.body, in_loop=False)
     return steps, splitter.uniformity, frozenset(splitter.added)
 

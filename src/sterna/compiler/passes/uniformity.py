@@ -30,9 +30,12 @@ class Uniformity:
     ----------
     function : Function
         The kernel, with collectives lifted to statements.
+    also : frozenset of int
+        Identities of loops to run at block level although they have no collective (`interchange`).
     """
 
-    def __init__(self, function: ir.Function) -> None:
+    def __init__(self, function: ir.Function, also: frozenset[int] = frozenset()) -> None:
+        self._also = also
         self._varying: set[str] = set()
         self._collective: dict[int, bool] = {}
         self.divergent_loops: set[int] = set()
@@ -69,10 +72,11 @@ class Uniformity:
         return True
 
     def has_collective(self, node: Any) -> bool:
-        """Whether a statement contains a collective."""
+        """Whether a statement contains a collective, or a loop that is to run at block level."""
         found = self._collective.get(id(node))
         if found is None:
-            found = self._collective[id(node)] = contains_collective([node])
+            found = contains_collective([node]) or (bool(self._also) and any(id(n) in self._also for n in walk([node])))
+            self._collective[id(node)] = found
         return found
 
     def at_block_level(self, node: Any, in_block_loop: bool) -> bool:
@@ -116,7 +120,7 @@ class Uniformity:
             bounds = all(self.is_uniform(x) for x in (node.start, node.stop, node.step))
         else:
             bounds = self.is_uniform(node.test)
-        if not uniform or not bounds:
+        if not bounds or (not uniform and (not isinstance(node, ir.ForRange) or _breaks_out(node.body))):
             self._diverge(node)
         inside = uniform and id(node) not in self.divergent_loops
         if isinstance(node, ir.ForRange) and not inside:
