@@ -21,6 +21,7 @@ from sterna.compiler.frontend.values import (
     Value,
     describe,
     is_none,
+    plain_number,
     static_int,
 )  # fmt: skip
 from sterna.compiler.ir.nodes import Binary, Const, Expr, IfExp, Intrinsic, Print, TypeOf
@@ -324,6 +325,7 @@ def _print(frame: Frame, node: ast.AST, args: list[Value], sep: str, end: str) -
 
 
 def _print_part(frame: Frame, node: ast.AST, value: Value, parts: list[str | Expr]) -> None:
+    value = plain_number(value)
     if isinstance(value, Static) and isinstance(value.value, str):
         parts.append(value.value)
     elif (
