@@ -51,7 +51,7 @@ def _abs(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
     if t.kind == "b" or t.kind == "u":
         return number
     if t.kind == "i":
-        if isinstance(number.expr, Const):
+        if isinstance(number.expr, Const) and t.weak:
             return Rt(Const(abs(number.expr.value), t), False, True)
         return Rt(Intrinsic("abs", (number.expr,), t))
     if t.kind == "c":
