@@ -110,11 +110,18 @@ class Frame:
 
     def fail(self, node: ast.AST, message: str, hint: str = "") -> NoReturn:
         """Raise a `CompileError` at `node`."""
-        fail(self.place, node, message, hint)
+        fail(self.place, node, message + self._called_with(), hint)
 
     def unsupported(self, node: ast.AST, message: str, hint: str = "") -> NoReturn:
         """Raise an `UnsupportedError` at `node`."""
-        unsupported(self.place, node, message, hint)
+        unsupported(self.place, node, message + self._called_with(), hint)
+
+    def _called_with(self) -> str:
+        """What a device function was called with, for errors in it."""
+        if self.spec.name == self.build.entry:
+            return ""
+        args = ", ".join(f"{name}: {describe(value)}" for name, value in self.spec.arguments.items())
+        return f" [in {self.spec.shown}({args})]"
 
     def at(self, node: ast.stmt) -> None:
         """Make `node` the statement that error sites and lines refer to."""

@@ -15,6 +15,7 @@ from sterna.compiler.frontend.expressions import branch, closure, condition, exp
 from sterna.compiler.frontend.frame import Frame, Loop, tuple_items
 from sterna.compiler.frontend.loops import for_loop, while_loop
 from sterna.compiler.frontend.promotion import convert
+from sterna.compiler.frontend.scopes import walk_own
 from sterna.compiler.frontend.subscripts import (
     ElementTarget,
     FieldTarget,
@@ -75,6 +76,10 @@ def block(frame: Frame, statements: Sequence[ast.stmt]) -> None:
 
 def function_body(frame: Frame, node: ast.FunctionDef | ast.Lambda) -> bool:
     """Translate a whole function; whether its return type stayed what earlier returns were converted to."""
+    body = [node.body] if isinstance(node, ast.Lambda) else node.body
+    for part in walk_own(body):
+        if isinstance(part, ast.Yield | ast.YieldFrom | ast.Await):
+            frame.unsupported(part, "device code has no generators or coroutines", "store the values in an array")
     try:
         if isinstance(node, ast.Lambda):
             _lambda_body(frame, node)
