@@ -19,7 +19,7 @@ from helpers.compare import assert_same
 from helpers.expressions import NUMERIC, Draw, Expr, Expressions, Scope
 from helpers.launching import Place
 from helpers.modules import write_module
-from helpers.values import INTEGERS, REAL, edges
+from helpers.values import COMPLEX, INTEGERS, REAL, edges
 
 __all__ = ["Program", "agree", "atomic_kernels", "block_kernels", "straight_kernels", "view_kernels"]
 
@@ -204,12 +204,15 @@ def _kernel(parameters: str, lines: list[str]) -> str:
 def straight_kernels(draw: Draw) -> Program:
     """One thread per element: arithmetic, control flow, views, tuples, structs, calls, captures."""
     make = Expressions(draw)
-    dtypes = [make.choose(*REAL) for _ in range(make.integer(1, 3))]
+    dtypes = [make.choose(*REAL, *COMPLEX) for _ in range(make.integer(1, 3))]
     whole, real = make.integer(0, 20), make.choose(0.5, -2.0, 1e3)
     scope = Scope([Expr("i", "int", 0, _N - 1), Expr("n", "int", whole, whole), Expr("f", "float")])
     for k, dtype in enumerate(dtypes):
         index = make.choose("i", "-1 - i", f"(i * 5 + 3) % {_N}")
         scope.names.append(Expr(f"a{k}[{index}]", dtype))
+        if dtype in COMPLEX:
+            part = make.choose("real", "imag")
+            scope.names.append(Expr(f"a{k}[{index}].{part}", "float32" if dtype == "complex64" else "float64"))
     captures = _captures(make, scope)
     function = _function(make, scope)
     body = _Body(make, scope)
@@ -227,6 +230,8 @@ def straight_kernels(draw: Draw) -> Program:
     body.add(f"pair = ({first.text}, Two({second.text}, {first.text}))", 1)
     scope.names += [Expr("pair[0]", first.type), Expr("pair[1].low", second.type), Expr("pair[1][1]", first.type)]
     body.statements(make.integer(1, 4), 1, 2, mutable)
+    mutable_complex = [dtype for dtype in dtypes if dtype in COMPLEX][:1]
+    mutable += [body.variable(dtype, 1) for dtype in mutable_complex]
     results = [*mutable, make.strong("bool", scope, 2), make.strong(make.choose(*NUMERIC), scope, 3)]
     for k, result in enumerate(results):
         body.add(f"o{k}[i] = {result.text}", 1)
