@@ -288,8 +288,7 @@ def test_a_thousand_branches(place: Place, make_module):
 def test_a_thousand_terms(place: Place, make_module):
     terms = " + ".join(f"v * {k}" for k in range(1000))
     source = (
-        "import sterna\n\n@sterna.kernel\ndef k(x, out):\n    i = sterna.grid(1)\n    v = x[i]\n"
-        f"    out[i] = {terms}\n"
+        f"import sterna\n\n@sterna.kernel\ndef k(x, out):\n    i = sterna.grid(1)\n    v = x[i]\n    out[i] = {terms}\n"
     )
     x, out = np.arange(5), np.zeros(5, np.int64)
     place.over(make_module(source).k, 5, x, out)

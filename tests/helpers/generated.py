@@ -325,7 +325,7 @@ def block_kernels(draw: Draw) -> Program:
     scope = Scope([Expr("t", "int", 0, threads - 1), Expr("x[i]", dtype), Expr("v", dtype)])
     body = _Body(make, scope)
     body.add(f"tile = sterna.shared.array({threads}, np.{dtype})", 1)
-    for line in ("t = sterna.threadIdx.x", "i = sterna.grid(1)", "v = x[i]"):
+    for line in ("t = sterna.threadIdx.x", "i = sterna.grid(1)", "v = x[i]", "tile[t] = v", "sterna.syncthreads()"):
         body.add(line, 1)
     if leavers:
         body.add(f"if t >= {threads - leavers}:", 1)
@@ -350,7 +350,7 @@ def _phases(body: _Body, dtype: str, active: int, count: int, indent: int) -> No
     """Steps between barriers: write own place, wait, read another's; or exchange in the warp."""
     make, scope = body.make, body.scope
     for _ in range(count):
-        kind = make.choose("tile", "shuffle", "vote", "count", "compute")
+        kind = make.choose("tile", "shuffle", "vote", "count", "compute", "masked", "leave")
         if kind == "tile":
             shift = make.integer(0, active - 1)
             body.add(f"tile[t] = {make.strong(dtype, scope, 2).text}", indent)
@@ -362,6 +362,19 @@ def _phases(body: _Body, dtype: str, active: int, count: int, indent: int) -> No
             argument = make.integer(0, 31)
             value = make.strong(dtype, scope, 1).text
             body.add(f"v = v + sterna.{name}(0xFFFFFFFF, {value}, {argument})", indent)
+        elif kind == "masked":
+            body.add(f"p = {make.condition(scope, 1, strong=True)}", indent)
+            body.add("mask = sterna.ballot_sync(0xFFFFFFFF, p)", indent)
+            body.add("if p:", indent)
+            name = make.choose("shfl_sync", "shfl_down_sync", "shfl_xor_sync")
+            exchange = f"sterna.{name}({make.choose('mask', 'sterna.activemask()')}, v, {make.integer(0, 31)})"
+            if dtype in INTEGERS and make.integer(0, 1):
+                exchange = f"sterna.reduce_{make.choose('add', 'min', 'max', 'xor')}_sync(mask, v)"
+            body.add(f"v = {exchange}", indent + 1)
+        elif kind == "leave":
+            body.add(f"if (t + {make.integer(0, 9)}) % 7 == 0 and {make.condition(scope, 1)}:", indent)
+            body.add("o[i] = v", indent + 1)
+            body.add("return", indent + 1)
         elif kind == "vote":
             test = make.condition(scope, 1, strong=True)
             body.add(f"if sterna.{make.choose('any_sync', 'all_sync', 'eq_sync')}(0xFFFFFFFF, {test}):", indent)
