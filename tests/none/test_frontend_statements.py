@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from helpers.frontend import body_of, build
 
+from helpers.frontend import body_of, build
 from sterna.language import atomic, grid, inbounds, shared, syncthreads, threadIdx
 from sterna.types import BOOL, FLOAT32, FLOAT64, INT32, PYINT, ArrayType
 
@@ -353,8 +353,6 @@ def test_weak_floats_stay_weak_through_calls_of_math() -> None:
         x[0] = math.sqrt(x[1]) * math.sqrt(n)
 
     assert body_of(k, F1, PYINT) == ["x[0] = (math.sqrt(x[1]): float32 * float32(math.sqrt(float(n)): float))"]
-
-
 
 
 def test_indices_known_not_to_be_negative_are_marked() -> None:

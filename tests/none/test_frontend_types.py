@@ -11,8 +11,28 @@ import pytest
 from sterna.compiler.frontend.promotion import Unfit, cast_expr, join_types, result_type
 from sterna.compiler.ir.nodes import Cast, Const, Local
 from sterna.types import (
-    BFLOAT16, BOOL, COMPLEX64, COMPLEX128, FLOAT16, FLOAT32, FLOAT64, INT8, INT32, INT64, NONE, PYCOMPLEX, PYFLOAT,
-    PYINT, UINT8, UINT64, ArrayType, Scalar, StructType, TupleType, from_dtype, to_dtype,
+    BFLOAT16,
+    BOOL,
+    COMPLEX64,
+    COMPLEX128,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT32,
+    INT64,
+    NONE,
+    PYCOMPLEX,
+    PYFLOAT,
+    PYINT,
+    UINT8,
+    UINT64,
+    ArrayType,
+    Scalar,
+    StructType,
+    TupleType,
+    from_dtype,
+    to_dtype,
 )  # fmt: skip
 
 DTYPES = [
