@@ -3,7 +3,7 @@
 Each stands for a kind of mistake a compiler of Python can make: scopes and bindings, types that change on the way,
 order of evaluation, loops left in every way, checks inside conditions, values captured late.
 """
-# ruff: noqa: B007, B023, B905, C408, E701, E702, E731, F821, F841, PIE796, RUF005
+# ruff: noqa: B007, B905, E731, F821, F841, PIE796, RUF005
 
 from __future__ import annotations
 
