@@ -40,7 +40,7 @@ class LoadedKernel:
         self._resolution = resolution
         self.words: Mapping[str, tuple[int, ...]] = resolution.words
         for value, record in resolution.globals:
-            value.attach(module, record)
+            value.attach(module, record, resolution.words[record.slot][0])
         self._lock = threading.Lock()
         self._loaded = True
 
