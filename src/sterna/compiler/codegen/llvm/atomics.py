@@ -82,8 +82,9 @@ def _combine(e: FunctionEmitter, t: Scalar, op: str, old: str, value: str) -> st
 def _plain(e: FunctionEmitter, t: Scalar, op: str, address: str, values: tuple[str, ...], space: str) -> Value:
     (old,) = e.load(t, address, space)
     if op == "cas":
-        n = f"i{t.bits}"
-        left, right = (x if t.kind != "f" else e.b.op(f"bitcast {register_type(t)} {x} to {n}") for x in (old, values[0]))
+        n, kind = f"i{t.bits}", register_type(t)
+        pair = old, values[0]
+        left, right = (e.b.op(f"bitcast {kind} {x} to {n}") for x in pair) if t.kind == "f" else pair
         new = e.b.select(e.b.icmp("eq", t.bits, left, right), register_type(t), values[1], old)
     else:
         new = _combine(e, t, op, old, values[0])

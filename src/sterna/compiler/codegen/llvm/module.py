@@ -53,7 +53,6 @@ class ModuleContext:
         self.module, self.profile, self.options, self.target_name = module, profile, options, target_name
         self.fast_flags = _FAST if options.fastmath else ""
         self.infos = function_infos(module)
-        self.uses_raise = False
         self.shared_bytes = 0
         self._declarations: dict[str, None] = {}
         self._helpers: dict[str, str] = {}
@@ -116,9 +115,8 @@ class ModuleContext:
 
     def text(self, entries: list[str]) -> str:
         """The whole module, given the text of the target's own functions."""
-        functions = [
-            emit_function(self, f, self.infos[name]) for name, f in self.module.functions.items() if name != self.module.entry
-        ]
+        device = {name: f for name, f in self.module.functions.items() if name != self.module.entry}
+        functions = [emit_function(self, f, self.infos[name]) for name, f in device.items()]
         lines = ['source_filename = "kernel"', f'target triple = "{self.profile.triple}"']
         for slot in sorted(self._slots, key=self._slot_order):
             space, words = self.profile.slot_space, self._slots[slot]
