@@ -178,7 +178,8 @@ def test_deep_trees_compile(shape):
             value = ir.Binary("sub", one, value, INT64)
         else:
             value = ir.IfExp(ir.Compare("eq", x, ir.Const(n, PYINT)), ir.Const(n, INT64), value, INT64)
-    payloads, _, _ = COMPILER.compile(expression_module(value), parse_target(host_architecture()), CompileOptions(opt=1))
+    target = parse_target(host_architecture())
+    payloads, _, _ = COMPILER.compile(expression_module(value), target, CompileOptions(opt=1))
     assert payloads["object"]
 
 
@@ -196,5 +197,5 @@ def too_much_shared(out):
 
 
 def test_too_much_shared_memory_is_refused():
-    with pytest.raises(CompileError, match="131072 bytes.*49152"):
+    with pytest.raises(CompileError, match=r"131072 bytes.*49152"):
         too_much_shared[1, 1](np.zeros(1))

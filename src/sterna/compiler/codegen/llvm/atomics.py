@@ -39,7 +39,7 @@ def emit_atomic(e: FunctionEmitter, node: ir.Atomic) -> Value:
         address = _field_address(e, node, address)
     private = (e.profile.shared_is_private() and array_type.space != "global") or array_type.space == "local"
     if private:
-        return _plain(e, t, op, address, values, array_type.space)
+        return _plain(e, t, op, address, values)
     if op == "cas":
         return _swap(e, t, address, *values)
     kind = register_type(t)
@@ -79,8 +79,9 @@ def _combine(e: FunctionEmitter, t: Scalar, op: str, old: str, value: str) -> st
     return int_binary(b, op, t, old, value)
 
 
-def _plain(e: FunctionEmitter, t: Scalar, op: str, address: str, values: tuple[str, ...], space: str) -> Value:
-    (old,) = e.load(t, address, space)
+def _plain(e: FunctionEmitter, t: Scalar, op: str, address: str, values: tuple[str, ...]) -> Value:
+    """Without atomics; "local" keeps it out of the parallel accesses of the loop over threads, which it is not."""
+    (old,) = e.load(t, address, "local")
     if op == "cas":
         n, kind = f"i{t.bits}", register_type(t)
         pair = old, values[0]
@@ -88,7 +89,7 @@ def _plain(e: FunctionEmitter, t: Scalar, op: str, address: str, values: tuple[s
         new = e.b.select(e.b.icmp("eq", t.bits, left, right), register_type(t), values[1], old)
     else:
         new = _combine(e, t, op, old, values[0])
-    e.store(t, address, (new,), space)
+    e.store(t, address, (new,), "local")
     return (old,)
 
 
