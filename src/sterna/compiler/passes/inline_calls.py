@@ -154,7 +154,9 @@ def _single_exit(body: tuple[ir.Stmt, ...], result: str | None, lifter: Lifter) 
         return straight
     done = lifter.temporary(BOOL, "done")
     inside = _broken(body, result, done, depth=0)
-    once = ir.While(ir.Const(True, BOOL), (*inside, ir.Break()))
+    if not isinstance(inside[-1], ir.Break):
+        inside = (*inside, ir.Break())
+    once = ir.While(ir.Const(True, BOOL), inside)
     return ir.Assign(done, ir.Const(False, BOOL)), once
 
 
