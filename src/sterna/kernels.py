@@ -18,11 +18,12 @@ from sterna.options import CompileOptions
 from sterna.relocation.record import RelocationRecord
 from sterna.runtime import stats
 from sterna.runtime.config import LaunchConfig, make_config, over_shape
-from sterna.runtime.devices import Device, current_device, device_of
+from sterna.runtime.devices import current_device, device_of
 from sterna.runtime.dispatch import CompileRequest, Dispatcher, Specialisation
 from sterna.runtime.lookup import CacheReport
 from sterna.runtime.signature import adapt_argument, signature_text
 from sterna.source.locate import note_import
+from sterna.targets.base import Device
 from sterna.typeof import type_of
 from sterna.types import Type
 from sterna.typespec import type_from
