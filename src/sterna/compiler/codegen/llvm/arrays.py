@@ -83,9 +83,7 @@ def element_address(b: Builder, array: ArrayParts, indices: tuple[str, ...]) -> 
     return address
 
 
-def slice_axis(
-    b: Builder, extent: str, start: str | None, stop: str | None, step: str | None
-) -> tuple[str, str, str]:
+def slice_axis(b: Builder, extent: str, start: str | None, stop: str | None, step: str | None) -> tuple[str, str, str]:
     """Start, length and step of ``start:stop:step`` on an axis, as CPython's PySlice_AdjustIndices has them."""
     step = step or "1"
     known = int_constant(step)
