@@ -305,7 +305,6 @@ def test_failure_in_an_inlined_function():
 
 @sterna.kernel
 def index_from_the_turn_before(a, first, out):
-    i = grid(1)
     j = first[0]
     for k in range(10):
         out[k] = a[j]

@@ -32,8 +32,6 @@ class LLVMProfile:
         Whether float16 converts to and from float32 in one instruction.
     slot_space : str
         Address space of relocation slots, with a trailing space (``addrspace(1) ``), or empty.
-    external_math : bool
-        Whether mathematical functions without an LLVM intrinsic are called by their C library names.
     """
 
     triple: str
@@ -41,7 +39,6 @@ class LLVMProfile:
     features: str = ""
     native_half: bool = True
     slot_space: str = ""
-    external_math: bool = True
 
     def math_function(self, name: str, llvm_type: str) -> str:
         """Symbol that computes `name` on ``float`` or ``double``: C's by default."""
