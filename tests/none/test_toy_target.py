@@ -70,7 +70,7 @@ def test_another_strategy_gives_the_same(devices) -> None:  # type: ignore[no-un
 def test_errors_and_limits_are_the_targets(devices) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(IndexError, match="index 5 is out of bounds for axis 0 with size 5"):
         run(develop, devices[0], 6, MARK)
-    with sterna.on(devices[0]), pytest.raises(LaunchError, match="at most 8|1 to 8|allowed"):
+    with sterna.on(devices[0]), pytest.raises(LaunchError, match="allowed are at most 8"):
         develop[1, 9](sterna.zeros(9), MARK)
     with sterna.on(devices[0]), pytest.raises(CompileError, match="complex128"):
         develop.over(1)(sterna.zeros(1, np.complex128), MARK)
