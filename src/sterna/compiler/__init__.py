@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from sterna.compiler.annotate import annotated_source
 from sterna.compiler.frontend import build_module
 from sterna.compiler.ir.text import module_text
 from sterna.compiler.ir.verify import verify
@@ -26,7 +27,7 @@ from sterna.targets.base import Target
 from sterna.targets.registry import compiler_versions
 from sterna.types import Type
 
-__all__ = ["Compilation", "Job", "compile_kernel"]
+__all__ = ["Compilation", "Job", "annotated_source", "compile_kernel"]
 
 
 class _HasTarget(Protocol):

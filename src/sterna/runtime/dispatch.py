@@ -152,6 +152,11 @@ class Dispatcher:
         image = self._compile(request).canonical()
         return image, keep_image(image, found, captures), baked[0] if baked else None
 
+    def specialisations(self) -> tuple[Specialisation, ...]:
+        """The specialisations at hand, in the order their signatures were first asked for."""
+        with self._lock:
+            return tuple(found for kept in self._table.values() for found in kept)
+
     def unload(self) -> None:
         """Forget all specialisations; the next launch looks for its image again."""
         with self._lock:
