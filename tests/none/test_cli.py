@@ -61,7 +61,7 @@ def test_info_as_data(cli):
     assert [target["name"] for target in facts["targets"]] == ["cpu"]
     assert facts["devices"] == ["cpu:0"] or facts["devices"] == ["cpu"]
     assert facts["stores"][-1]["path"] == str(cli.folder / "store")
-    assert facts["stats"]["compiles"] == 0
+    assert facts["compiles"] == 0
 
 
 def test_info_as_tables(cli):
