@@ -10,7 +10,6 @@ The runtime never imports this package (I1); `sterna.kernels` asks for it by nam
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from sterna.compiler.annotate import annotated_source
@@ -18,6 +17,7 @@ from sterna.compiler.frontend import build_module
 from sterna.compiler.ir.text import module_text
 from sterna.compiler.ir.verify import verify
 from sterna.compiler.passes.lower_references import lower_references
+from sterna.frozen import field, frozen
 from sterna.image.format import KernelImage
 from sterna.options import CompileOptions
 from sterna.relocation.record import Manifest
@@ -56,7 +56,7 @@ class Job(Protocol):
     def resolve(self) -> Callable[[Manifest], Resolution]: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Compilation:
     """What one compilation gave: the image, and texts for people (never stored)."""
 

@@ -54,6 +54,7 @@ class ModuleContext:
         self.fast_flags = _FAST if options.fastmath else ""
         self.infos = function_infos(module)
         self.shared_bytes = 0
+        self.prints = False
         self._declarations: dict[str, None] = {}
         self._helpers: dict[str, str] = {}
         self._strings: dict[bytes, str] = {}
@@ -106,6 +107,7 @@ class ModuleContext:
 
     def print_line(self, e: FunctionEmitter, node: ir.Print) -> None:
         """A ``print``."""
+        self.prints = True
         emit_print(e, node)
 
     def slot_word(self, e: FunctionEmitter, slot: str, index: int) -> str:
