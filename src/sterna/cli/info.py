@@ -27,8 +27,12 @@ def show(facts: dict[str, Any], console: Console) -> None:
         kib = f"{store['bytes'] / 1024:.0f}"
         stores.add_row(store["label"], store["path"], writable, str(store["images"]), kib)
     console.print(stores)
+    history = Table("counter", "value", title="processes that used the cache", title_justify="left")
+    for name, value in facts["history"].items():
+        history.add_row(name, str(value))
+    console.print(history)
     counters = Table("counter", "value", title="this process", title_justify="left")
     for name, value in facts.items():
-        if not isinstance(value, list) and name != "versions":
+        if not isinstance(value, list) and name not in ("versions", "history"):
             counters.add_row(name, str(value))
     console.print(counters)

@@ -10,6 +10,7 @@ import platform
 from typing import Any
 
 from sterna.distributions import installed_version
+from sterna.image.history import read_history
 from sterna.image.search import default_search_path
 from sterna.image.store import Store
 from sterna.targets.registry import TARGETS, target
@@ -26,17 +27,20 @@ def describe() -> dict[str, Any]:
     -------
     dict
         ``versions`` (package → version or None), ``targets`` (name, architecture, strategies of each), ``devices``
-        (names), ``stores`` (label, path, writable, images, bytes of each, in the order they are asked).
+        (names), ``stores`` (label, path, writable, images, bytes of each, in the order they are asked), ``history``
+        (sums over the ended processes that used the user's cache: processes, hits, misses, writes, bad_files).
     """
     from sterna import __version__
     from sterna.runtime.devices import devices
 
+    search = default_search_path()
     versions = {"python": platform.python_version(), "sterna": __version__}
     return {
         "versions": {**versions, **{name: installed_version(name) for name in _PACKAGES}},
         "targets": [_target(name) for name in sorted(TARGETS)],
         "devices": [device.name for device in devices()],
-        "stores": [_store(store) for store in default_search_path().stores()],
+        "stores": [_store(store) for store in search.stores()],
+        "history": read_history(search.cache.path) if search.cache is not None else {},
     }
 
 
