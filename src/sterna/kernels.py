@@ -111,8 +111,9 @@ class Kernel:
                 f"stream and shared_bytes behind; given {config!r}"
             )
         key = launch_key(*config) if len(config) == 2 else None
-        if key in self._launchers:
-            return self._launchers[key]
+        kept = self._launchers.get(key)
+        if kept is not None:
+            return kept
         blocks, threads, *rest = config
         stream = rest[0] if rest else None
         return self._keep(key, Launcher(self, blocks, threads, stream, rest[1] if len(rest) > 1 else 0))
@@ -129,8 +130,9 @@ class Kernel:
             For more than three axes, a negative extent, or something that is not an integer.
         """
         key = launch_key(shape) if stream is None and shared_bytes == 0 else None
-        if key in self._launchers:
-            return self._launchers[key]
+        kept = self._launchers.get(key)
+        if kept is not None:
+            return kept
         extents = over_shape(shape, self.function.__qualname__)
         return self._keep(key, Launcher(self, None, None, stream, shared_bytes, extents))
 
