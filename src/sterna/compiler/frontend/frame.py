@@ -259,7 +259,7 @@ class Frame:
         try:
             return cast_expr(expr, t)
         except Unfit as error:
-            self.fail(node, str(error), f"use a type that holds it, such as np.{'uint64' if t.weak else 'int64'}(…)")
+            self.fail(node, str(error), error.hint)
 
     # ---- names ----
 
