@@ -133,6 +133,10 @@ def _frexp(x: Any) -> Any:
     return finish(mantissa), int(exponent)
 
 
+def _trunc(x: Any) -> int:
+    return int(math.trunc(x.item() if _is_strong(x) else x))  # NumPy's scalars but float64 have no __trunc__
+
+
 def _real_of(dtype_type: Any) -> Any:
     return float if dtype_type is complex else np.zeros(0, dtype_type).real.dtype.type
 
@@ -157,7 +161,7 @@ def _table() -> tuple[dict[str, Any], dict[str, Any]]:
     real: dict[str, Any] = {name: _through_numpy(getattr(np, ufunc), float) for name, ufunc in _UFUNCS.items()}
     real |= {name: _through_python(getattr(math, name)) for name in _SPECIAL}
     real |= {name: _predicate(getattr(np, name)) for name in _PREDICATES}
-    real |= {"log": _log, "ldexp": _ldexp, "modf": _modf, "frexp": _frexp}
+    real |= {"log": _log, "ldexp": _ldexp, "modf": _modf, "frexp": _frexp, "trunc": _trunc}
     imaginary: dict[str, Any] = {
         name: _through_numpy(getattr(np, _UFUNCS[name]), complex) for name in _COMPLEX if hasattr(cmath, name)
     }
