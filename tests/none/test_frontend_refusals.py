@@ -12,7 +12,7 @@ import pytest
 from helpers.frontend import TOY, build
 from helpers.modules import write_module
 from sterna.errors import CompileError, SignatureError, UnsupportedError
-from sterna.types import FLOAT32, INT32, PYINT, UINT8, ArrayType
+from sterna.types import FLOAT32, INT32, OPAQUE, PYINT, UINT8, ArrayType
 
 F1 = ArrayType(FLOAT32, 1)
 
@@ -261,3 +261,9 @@ def test_types_the_target_lacks_are_refused(make) -> None:
     target = replace(TOY, name="small", unsupported_types=frozenset({"float32"}))
     with pytest.raises(CompileError, match="target small has no float32"):
         build(make("pass").k, F1, PYINT, UINT8, INT32, target=target)
+
+
+def test_a_function_given_at_a_launch_is_only_an_identity(make) -> None:
+    with pytest.raises(CompileError, match="cannot be called") as caught:
+        build(make("a[0] = u(n)").k, F1, PYINT, OPAQUE, INT32)
+    assert "functions that it captures" in caught.value.hint
