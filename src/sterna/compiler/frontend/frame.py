@@ -99,7 +99,7 @@ class Frame:
         self.returns: Type | None = spec.returns
         self.static_return: Value | None = None
         self.returned: set[Type] = set()
-        self.return_pybool = True
+        self.return_pybool = spec.returns_pybool
         self.node: ast.AST = spec.node
         self.walrus = 0
         self.loop_assigns: frozenset[str] | None = None
