@@ -1,4 +1,4 @@
-"""No function of `math`, `cmath`, NumPy's scalars or the built-ins is forgotten: device code knows it, or it is here."""
+"""No function of `math`, `cmath`, NumPy's scalars or the built-ins is forgotten: known to device code, or listed."""
 
 from __future__ import annotations
 
