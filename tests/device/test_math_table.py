@@ -16,7 +16,8 @@ HEAD = "import cmath\nimport math\nimport numpy as np\nimport sterna\n\n\n@stern
 WHOLE = {  # exact: name → dtypes
     "gcd": ("int8", "int32", "uint16", "int64", "uint64"), "lcm": ("int32", "uint8", "int64"),
     "fmod": ("int8", "uint32", "int64", "float32", "float64"), "heaviside": ("float32", "float64"),
-    "float_power": ("int8", "float32"), "copysign": ("float16", "float64"), "nextafter": ("float16", "float32", "float64"),
+    "float_power": ("int8", "float32"), "copysign": ("float16", "float64"),
+    "nextafter": ("float16", "float32", "float64"),
 }  # fmt: skip
 SINGLE = {
     "positive": ("int8", "uint64", "float16", "float64"), "spacing": ("float16", "float32", "float64"),
