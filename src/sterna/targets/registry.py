@@ -11,6 +11,7 @@ __all__ = ["TARGETS", "compiler_versions", "target"]
 
 TARGETS: dict[str, str] = {
     "cpu": "sterna.targets.cpu.target",
+    "cuda": "sterna.targets.cuda.target",
 }
 """Target name → module that has ``default_target()``, ``parse_target(arch)`` and ``compiler_versions()``."""
 

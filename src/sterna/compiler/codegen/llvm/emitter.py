@@ -61,6 +61,21 @@ class FunctionEmitter:
         self.leave = "leave"
         self.proven: frozenset[int] = frozenset()
         self.access_note = ""
+        self.scope: tuple[str, int] | None = None
+        self.failure: tuple[str, ...] | None = None
+
+    def open_scope(self, function: ir.Function) -> str:
+        """Begin a function's line table, if the target has one; gives the note of its definition."""
+        if not self.profile.line_info:
+            return ""
+        self.scope = self.context.lines.scope(function)
+        self.at(0)
+        return f" !dbg {self.scope[0]}"
+
+    def at(self, line: int) -> None:
+        """What follows comes from this line, counted from the ``def``."""
+        if self.scope is not None:
+            self.b.note = self.context.lines.location(self.scope[0], self.scope[1] + line)
 
     # ---- locals ------------------------------------------------------------------------------
 
@@ -120,9 +135,26 @@ class FunctionEmitter:
     def fail(self, error: int, details: tuple[str, ...]) -> None:
         """Record a failure and leave; ends the block."""
         self.context.uses_raise = True
-        padded = (*details, "0", "0", "0")[:3]
-        where = ", ".join(f"i64 {x}" for x in (*self.frame.blocks(self), *self.frame.threads(self), *padded))
-        self.b.emit(f"call void @sterna_raise(ptr {self.frame.launch}, i32 {error}, {where})")
+        first, second, third = (*details, "0", "0", "0")[:3]
+        if not self.profile.gathers_failures:
+            self.frame.record_failure(self, str(error), (first, second, third))
+            self.b.jump(self.leave)
+            return
+        self.failure = self.failure or ("raise", self.b.slot("i32"), *(self.b.slot("i64") for _ in range(3)))
+        label, *slots = self.failure
+        for slot, kind, value in zip(slots, ("i32", "i64", "i64", "i64"), (error, first, second, third), strict=True):
+            self.b.emit(f"store {kind} {value}, ptr {slot}")
+        self.b.jump(label)
+
+    def place_failure(self) -> None:
+        """The one place where failures of this function are recorded, if they are gathered; then it leaves."""
+        if self.failure is None:
+            return
+        label, error, *details = self.failure
+        self.b.place(label)
+        number = self.b.op(f"load i32, ptr {error}")
+        first, second, third = (self.b.op(f"load i64, ptr {slot}") for slot in details)
+        self.frame.record_failure(self, number, (first, second, third))
         self.b.jump(self.leave)
 
     def require(self, ok: str, error: int, details: Callable[[], tuple[str, ...]]) -> None:

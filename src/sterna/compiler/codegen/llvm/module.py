@@ -7,9 +7,10 @@ IR alone (I4).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sterna.compiler.codegen.llvm.atomics import emit_atomic
+from sterna.compiler.codegen.llvm.debug import LineTable
 from sterna.compiler.codegen.llvm.functions import emit_call, emit_function, function_infos
 from sterna.compiler.codegen.llvm.intrinsics import emit_intrinsic
 from sterna.compiler.codegen.llvm.layout import Value, components, memory_type
@@ -57,6 +58,7 @@ class ModuleContext:
         self.infos = function_infos(module)
         self.uses_raise = False
         self.shared_bytes = 0
+        self.prints: list[Any] = []
         self._declarations: dict[str, None] = {}
         self._helpers: dict[str, str] = {}
         self._strings: dict[bytes, str] = {}
@@ -64,6 +66,7 @@ class ModuleContext:
                          "!{i64 1, i64 1025}", f"!{{i64 0, i64 {2**63 - 1}}}"]
         self._words = {r.slot: r.words for r in module.manifest} if module.manifest is not None else {}
         self._slots: dict[str, int] = {}
+        self.lines = LineTable(self)
 
     # ---- collected on the way ----------------------------------------------------------------
 
@@ -71,9 +74,11 @@ class ModuleContext:
         """Declare an external function (once)."""
         self._declarations.setdefault(text)
 
-    def helper(self, name: str, text: str) -> None:
-        """Define a helper function (once)."""
+    def helper(self, name: str, text: str) -> bool:
+        """Define a helper function or global (once); whether it is new."""
+        is_new = name not in self._helpers
         self._helpers.setdefault(name, text)
+        return is_new
 
     def string(self, data: bytes) -> str:
         """A constant byte string; gives its symbol."""
@@ -107,10 +112,10 @@ class ModuleContext:
     def slot_word(self, e: FunctionEmitter, slot: str, index: int) -> str:
         """A word of a relocation slot: a visible global that the loader writes before the first launch."""
         self._slots[slot] = max(self._slots.get(slot, 0), index + 1, self._words.get(slot, 0))
-        place = f"@{slot}"
+        place, pointer = f"@{slot}", f"ptr {self.profile.slot_space}"
         if index:
-            place = f"getelementptr inbounds (i8, ptr @{slot}, i64 {8 * index})"
-        return e.b.op(f"load i64, ptr {place}, !invariant.load !1")
+            place = f"getelementptr inbounds (i8, {pointer}@{slot}, i64 {8 * index})"
+        return e.b.op(f"load i64, {pointer}{place}, !invariant.load !1")
 
     def shared_array(self, e: FunctionEmitter, node: ir.SharedArray) -> Value:
         """One per block: the entry knows where."""
@@ -140,8 +145,9 @@ class ModuleContext:
         lines += functions
         lines += self._helpers.values()
         lines += self._declarations
+        lines += self.lines.named()
         lines += [f"!{n} = {text}" for n, text in enumerate(self.metadata)]
-        return "\n".join(lines) + "\n"
+        return self.profile.legalise("\n".join(lines) + "\n")
 
     def _slot_order(self, slot: str) -> tuple[int, str]:
         order = list(self._words)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sterna.compiler.codegen.llvm.frame import HIDDEN_PARAMETERS, Frame
 from sterna.compiler.codegen.llvm.layout import Value
 from sterna.types import Type
 
@@ -33,6 +34,14 @@ class LLVMProfile:
         Address space of relocation slots, with a trailing space (``addrspace(1) ``), or empty.
     external_math : bool
         Whether mathematical functions without an LLVM intrinsic are called by their C library names.
+    atomic_scope : str
+        Scope of atomic operations, with a trailing space (``syncscope("device") ``), or empty for the system's.
+    hidden_parameters : str
+        Parameters that a device function takes for its frame, as text.
+    gathers_failures : bool
+        Whether all failures of a function go to one place that records them, which keeps the code at each small.
+    line_info : bool
+        Whether instructions say which source line they come from.
     """
 
     triple: str
@@ -41,6 +50,18 @@ class LLVMProfile:
     native_half: bool = True
     slot_space: str = ""
     external_math: bool = True
+    atomic_scope: str = ""
+    hidden_parameters: str = HIDDEN_PARAMETERS
+    gathers_failures: bool = False
+    line_info: bool = False
+
+    def device_frame(self) -> Frame:
+        """The frame of a device function, made of its hidden parameters."""
+        return Frame()
+
+    def legalise(self, text: str) -> str:
+        """The text of a module, with what the target cannot do replaced by what it can."""
+        return text
 
     def math_function(self, name: str, llvm_type: str) -> str:
         """Symbol that computes `name` on ``float`` or ``double``: C's by default."""

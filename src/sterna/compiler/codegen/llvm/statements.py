@@ -18,6 +18,8 @@ def emit_body(e: FunctionEmitter, body: Iterable[ir.Stmt]) -> None:
     for statement in body:
         if not e.b.open:
             return
+        if e.scope is not None:
+            e.at(getattr(statement, "line", 0))
         _EMIT[type(statement)](e, statement)
 
 
