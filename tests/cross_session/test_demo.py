@@ -6,10 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import sterna
+
+PACKAGE = str(Path(sterna.__file__).parents[1])  # where this sterna is, installed or not
 pillow = pytest.importorskip("PIL.Image")
 pytest.importorskip("matplotlib")
 
@@ -27,7 +31,7 @@ def photograph(tmp_path_factory):
 
 
 def run_demo(tmp_path, *args):
-    environment = {**os.environ, "NO_COLOR": "1", "COLUMNS": "160"}
+    environment = {**os.environ, "PYTHONPATH": PACKAGE, "NO_COLOR": "1", "COLUMNS": "160"}
     return subprocess.run(
         [sys.executable, "-m", "sterna.cli", "demo", *map(str, args)],
         cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300,

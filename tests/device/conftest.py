@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+
 from helpers.launching import Place, places
 from helpers.modules import write_module
 
@@ -25,6 +26,12 @@ def _own_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(params=places(), ids=lambda place: place.name)
 def place(request: pytest.FixtureRequest) -> Place:
     """Where the test's kernels run."""
+    return request.param
+
+
+@pytest.fixture(params=[place for place in places() if not place.is_interpreter], ids=lambda place: place.name)
+def device(request: pytest.FixtureRequest) -> Place:
+    """A device, to be compared with the interpreter."""
     return request.param
 
 

@@ -6,15 +6,15 @@ import enum
 
 import numpy as np
 import pytest
-from helpers.launching import Place
 
 import sterna
+from helpers.launching import Place
 from sterna.errors import SignatureError
 
 
 class Colour(enum.Enum):
     RED = 1
-    CRIMSON = 1  # an alias: the same member
+    CRIMSON = 1  # noqa: PIE796 - an alias: the same member
     GREEN = 2
 
 
@@ -87,7 +87,7 @@ def on_int_enum(level, x, out):
     out[2] = level == Level.HIGH
     y = x[0] * level  # weak: float32 stays
     out[3] = y
-    out[4] = Level.LOW < level
+    out[4] = level > Level.LOW
 
 
 @pytest.mark.parametrize("level", list(Level))

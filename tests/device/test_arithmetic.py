@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
+import sterna
 from helpers.compare import assert_same
 from helpers.launching import Place
 from helpers.values import COMPLEX, FLOATS, INTEGERS, REAL, edge_pairs, edges
-
-import sterna
 
 MIXED = [
     ("int8", "uint8"), ("int32", "uint32"), ("int64", "uint64"), ("int32", "float32"), ("int16", "float16"),
@@ -379,9 +379,13 @@ def store_convert(x, out):
     out[i] = x[i]
 
 
-@pytest.mark.parametrize("pair", [("int64", "int8"), ("int32", "uint16"), ("float64", "float32"), ("float32", "float16"),
-                                  ("int64", "float32"), ("uint64", "float64"), ("float64", "int32"), ("bool", "float64"),
-                                  ("float32", "complex64")], ids=ids)  # fmt: skip
+STORES = [
+    ("int64", "int8"), ("int32", "uint16"), ("float64", "float32"), ("float32", "float16"), ("int64", "float32"),
+    ("uint64", "float64"), ("float64", "int32"), ("bool", "float64"), ("float32", "complex64"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("pair", STORES, ids=ids)
 def test_stores_convert_as_numpy_does(place: Place, pair):
     x = edges(pair[0])
     if pair[0].startswith("float") and pair[1].startswith("int"):

@@ -6,9 +6,9 @@ import mmap
 
 import numpy as np
 import pytest
-from helpers.launching import Place
 
 import sterna
+from helpers.launching import Place
 
 
 @sterna.kernel

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from helpers.compare import assert_same
-from helpers.launching import Place
 
 import sterna
+from helpers.compare import assert_same
+from helpers.launching import Place
 
 
 def square(x):

@@ -6,9 +6,9 @@ import types
 
 import numpy as np
 import pytest
-from helpers.launching import Place
 
 import sterna
+from helpers.launching import Place
 
 SCALE = 3
 OFFSET = np.float32(0.1)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.compare import assert_same
-from helpers.launching import Place
 
 import sterna
+from helpers.compare import assert_same
+from helpers.launching import Place
 
 
 @sterna.kernel
@@ -164,11 +164,11 @@ def loops_over_things(a, out):
     for k, v in enumerate(a):
         total += k * v
     out[1] = total
-    for k, v in enumerate(a, 10):
+    for k, _ in enumerate(a, 10):
         total += k
     out[2] = total
     total = 0.0
-    for v, w in zip(a, a[1:]):
+    for v, w in zip(a, a[1:]):  # noqa: B905, RUF007 - zip as kernels write it
         total += v * w
     out[3] = total
     total = 0.0

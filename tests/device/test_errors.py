@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.launching import Place
 
 import sterna
+from helpers.launching import Place
 
 
 class UserError(Exception):
@@ -75,9 +75,7 @@ def checked(v):
     return v
 
 
-@pytest.mark.parametrize(
-    ("bad", "kind", "message"), [(3, ValueError, "three is not allowed"), (5, UserError, "five")]
-)
+@pytest.mark.parametrize(("bad", "kind", "message"), [(3, ValueError, "three is not allowed"), (5, UserError, "five")])
 def test_raise_in_one_thread_of_many(place: Place, bad, kind, message):
     x = np.full(64, 9)
     x[40] = bad

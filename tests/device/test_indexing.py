@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.compare import assert_same
-from helpers.launching import Place
 
 import sterna
+from helpers.compare import assert_same
+from helpers.launching import Place
 
 
 @sterna.kernel

@@ -7,10 +7,10 @@ import math
 
 import numpy as np
 import pytest
-from helpers.compare import assert_same, ulps_apart
-from helpers.launching import Place
 
 import sterna
+from helpers.compare import assert_same, ulps_apart
+from helpers.launching import Place
 
 UNARY = {
     # name: (domain, numpy name, ulps)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from helpers.launching import Place
 
 import sterna
+from helpers.launching import Place
 
 
 @sterna.kernel

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from helpers.compare import assert_same
-from helpers.launching import Place
 
 import sterna
+from helpers.compare import assert_same
+from helpers.launching import Place
 
 PACKED = np.dtype([("kind", np.int8), ("mass", np.float64), ("hits", np.int16)])
 ALIGNED = np.dtype([("kind", np.int8), ("mass", np.float64), ("hits", np.int16)], align=True)

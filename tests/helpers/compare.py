@@ -17,7 +17,10 @@ def _ordered(values: np.ndarray) -> np.ndarray:
 
 
 def ulps_apart(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Number of representable values between `a` and `b`, elementwise; NaN and NaN are 0 apart, NaN and a number 2**70."""
+    """Number of representable values between `a` and `b`, elementwise.
+
+    NaN and NaN are 0 apart, NaN and a number 2**70.
+    """
     a, b = np.atleast_1d(a), np.atleast_1d(b)
     apart = np.abs(_ordered(np.ascontiguousarray(a)) - _ordered(np.ascontiguousarray(b)))
     nan_a, nan_b = np.isnan(a), np.isnan(b)
@@ -56,6 +59,6 @@ def assert_same(actual: Any, expected: Any, ulps: int = 0, signed_zero: bool = T
     else:
         bad = actual != expected
     if np.any(bad):
-        where = np.argwhere(np.atleast_1d(bad))[:5]
-        shown = [(tuple(map(int, k)), np.atleast_1d(actual)[tuple(k)], np.atleast_1d(expected)[tuple(k)]) for k in where]
+        got, right = np.atleast_1d(actual), np.atleast_1d(expected)
+        shown = [(tuple(map(int, k)), got[tuple(k)], right[tuple(k)]) for k in np.argwhere(np.atleast_1d(bad))[:5]]
         raise AssertionError(f"{label}: {int(np.sum(bad))} of {actual.size} differ: (index, got, expected) {shown}")

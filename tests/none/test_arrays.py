@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import gc
+import pickle
 import weakref
 from typing import Any
 
@@ -215,6 +217,16 @@ def test_copying_into_a_given_array(device: Any) -> None:
     for wrong in (np.zeros(6), np.zeros((2, 3), np.float32)):
         with pytest.raises(ValueError, match="out is"):
             there.copy_to_host(wrong)
+
+
+def test_copies_and_pickles(device: Any) -> None:
+    there = to_device(np.arange(3), device)
+    for twin in (copy.copy(there), copy.deepcopy(there), there.copy()):
+        twin.fill(9)
+        assert twin.device is device
+    assert there.copy_to_host().tolist() == [0, 1, 2]
+    with pytest.raises(TypeError, match="copy_to_host"):
+        pickle.dumps(there)
 
 
 def test_zero_sizes(device: Any) -> None:

@@ -6,11 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import sterna
 from sterna.cli.inspect import InspectError, load_kernel, split_types
 
+PACKAGE = str(Path(sterna.__file__).parents[1])  # where this sterna is, installed or not
 KERNELS = """
 import numpy as np
 import sterna
@@ -32,7 +35,7 @@ def cli(tmp_path):
     (tmp_path / "somekernels.py").write_text(KERNELS, encoding="utf-8")
     environment = {
         **{key: value for key, value in os.environ.items() if not key.startswith("STERNA_")},
-        "STERNA_CACHE_DIR": str(tmp_path / "store"), "NO_COLOR": "1", "COLUMNS": "160",
+        "PYTHONPATH": PACKAGE, "STERNA_CACHE_DIR": str(tmp_path / "store"), "NO_COLOR": "1", "COLUMNS": "160",
     }  # fmt: skip
 
     def run(*args, python=("-m", "sterna.cli"), **more):

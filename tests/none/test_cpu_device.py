@@ -147,6 +147,36 @@ def test_the_table_strategy() -> None:
     assert out.tolist() == [5] * 4
 
 
+def test_the_launch_block_holds_the_configuration() -> None:
+    copy_block = grid_kernel(
+        """
+  call void @llvm.memcpy.p0.p0.i64(ptr %out, ptr %launch, i64 136, i1 false)
+  br label %latch
+""",
+        "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",
+    )
+    module = load_kernel(copy_block, facts={"prints": False})
+    out = np.zeros(17, np.uint64)
+    for shared in (0, 4096, 512):
+        module.launch(LaunchConfig((1, 1, 1), (2, 1, 1), (3, 5), shared), arguments(out))
+        assert out[1:12].tolist() == [1, 1, 1, 1, 1, 2, 1, 1, 5, 3, 1]
+        assert (int(out[15]), int(out[16])) == (shared, 0)
+    module.launch(make_config(Limits(), (1, 1, 1), (2, 3, 4)), arguments(out))
+    assert out[6:12].tolist() == [2, 3, 4, 1, 1, 1]
+
+
+def test_many_configurations_in_turn() -> None:
+    module = load_kernel(ADD_SLOT)
+    module.write_slots({"slot": [1]})
+    out = np.zeros(700, np.int64)
+    expected = np.zeros(700, np.int64)
+    for n in [*range(1, 700), *range(1, 20)]:
+        module.launch(config(n, 1), arguments(out))
+        expected[:n] += 1
+    np.testing.assert_array_equal(out, expected)
+    assert len(module._configs) <= 256
+
+
 def test_a_global_is_written_in_place() -> None:
     module = load_kernel(ADD_SLOT)
     record = RelocationRecord("slot", 0, RefKind.GLOBAL, "globals:G")
@@ -294,6 +324,23 @@ def test_suggestion_for_nothing() -> None:
     assert RUNTIME.device(0).suggest((0, 5)) == ((0, 0, 0), (1, 1, 1))
 
 
+class Exporter:
+    """An array of some other library on the host."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    def __dlpack__(self, **options: object) -> object:
+        return self.array.__dlpack__(**options)  # type: ignore[arg-type]
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()
+
+
+class OnAnotherDevice:
+    __cuda_array_interface__ = {"shape": (1,), "typestr": "<f4", "data": (4096, False), "version": 3}  # noqa: RUF012
+
+
 def test_captured_arrays() -> None:
     device = RUNTIME.device(0)
     source = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -306,6 +353,9 @@ def test_captured_arrays() -> None:
     assert device.capture(array) is array
     record = np.zeros((), [("gain", "f4"), ("offset", "f8")])[()]
     assert device.capture(record).shape == ()
+    assert np.shares_memory(np.asarray(device.capture(Exporter(source))), source)
+    with pytest.raises(LinkError, match="CUDA"):
+        device.capture(OnAnotherDevice())
     foreign = sterna.array.Array(array._view, array._memory, CpuDevice())
     with pytest.raises(LinkError, match="captured array is on"):
         device.capture(foreign)

@@ -10,7 +10,8 @@ import time
 
 import pytest
 
-from sterna.targets.cpu.pool import Pool, pool, thread_count
+from sterna.targets.cpu.pool import Pool, pool
+from sterna.targets.cpu.threads import thread_count
 
 
 class Entry:

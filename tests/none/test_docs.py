@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+import sterna
+
+PACKAGE = str(Path(sterna.__file__).parents[1])  # where this sterna is, installed or not
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 ELSEWHERE = {"language.md"}  # has its own test, example by example
@@ -26,7 +29,7 @@ def blocks_of(path: Path) -> list[str]:
 def test_examples_run(path, tmp_path):
     program = tmp_path / "example.py"
     program.write_text("\n".join(blocks_of(path)), encoding="utf-8")
-    environment = {**os.environ, "STERNA_CACHE_DIR": str(tmp_path / "store")}
+    environment = {**os.environ, "PYTHONPATH": PACKAGE, "STERNA_CACHE_DIR": str(tmp_path / "store")}
     done = subprocess.run(
         [sys.executable, str(program)], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
     )
@@ -46,5 +49,6 @@ def test_readme_begins_with_the_two_lines():
 
 def test_links_of_documents_lead_somewhere():
     for path in DOCUMENTS:
-        for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", path.read_text(encoding="utf-8")):
+        prose = re.sub(r"^```.*?^```$|`[^`\n]*`", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", prose):
             assert (path.parent / link).exists(), f"{path.name} links to {link}"

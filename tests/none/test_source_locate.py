@@ -254,7 +254,12 @@ def test_known_facts_touch_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert facts_of(module.f) == facts
 
 
-@pytest.mark.parametrize("damage", [{}, {"schema": 1}, {"schema": 99}, {"schema": 1, "digest": 3, "names": []}])
+INJECTED = {"schema": 1, "digest": "0" * 64, "names": ["np.__class__ or exit()"]}
+
+
+@pytest.mark.parametrize(
+    "damage", [{}, {"schema": 1}, {"schema": 99}, {"schema": 1, "digest": 3, "names": []}, INJECTED]
+)
 def test_damaged_stored_facts_are_a_miss(tmp_path: Path, damage: dict[str, Any]) -> None:
     module = write_module(tmp_path, "def f(x):\n    return x + 1\n")
     good = facts_of(module.f)
@@ -437,3 +442,48 @@ def test_a_library_function_without_python_source() -> None:
     code = function.__code__.replace(co_consts=(None, 4242))
     with pytest.raises(SourceError, match="no file holds it"):
         locate(types.FunctionType(code, {}))
+
+
+def test_bytecode_by_another_release_of_python_is_not_mistaken_for_an_edit(tmp_path: Path) -> None:
+    """A valid ``.pyc`` whose code differs from what this interpreter makes of the unchanged file."""
+    import importlib._bootstrap_external as machinery  # type: ignore[import-not-found]
+
+    path = tmp_path / "older_release.py"
+    path.write_text("def f(x):\n    return x + 1\n")
+    cached = Path(importlib.util.cache_from_source(str(path)))
+    cached.parent.mkdir(exist_ok=True, parents=True)
+    stamp = path.stat()
+    other = compile("def f(x):\n    return 1 + x\n", str(path), "exec")
+    cached.write_bytes(machinery._code_to_timestamp_pyc(other, int(stamp.st_mtime), stamp.st_size))
+    kept: dict[str, Any] = {}
+    index.set_stores(lambda fingerprint, module: kept.get(fingerprint), kept.__setitem__)
+    module = _import_from(path)
+    assert not locate(module.f).exact
+    facts_of(module.f)
+    assert kept == {}
+    cached.unlink()
+    with pytest.raises(SourceError, match="changed since it was imported"):
+        locate(module.f)
+
+
+def test_a_file_is_parsed_once_by_many_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import threading
+
+    from sterna.source import parsed
+
+    count = []
+    original = parsed.ParsedSource.__init__
+
+    def counted(self: Any, *args: Any) -> None:
+        count.append(1)
+        original(self, *args)
+
+    monkeypatch.setattr(parsed.ParsedSource, "__init__", counted)
+    module = write_module(tmp_path, "".join(f"def f{n}(x):\n    return x + {n}\n" for n in range(8)))
+    threads = [threading.Thread(target=facts_of, args=(getattr(module, f"f{n}"),)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(count) == 1
+    assert len({facts_of(getattr(module, f"f{n}")).digest for n in range(8)}) == 8

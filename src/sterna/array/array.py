@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
 
 from sterna.array import interop
 from sterna.array.memory import Memory, view_of
 from sterna.types import from_dtype
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, DTypeLike
+
     from sterna.targets.base import Device
 
 __all__ = ["Array"]
@@ -221,6 +222,15 @@ class Array:
         made = Array.allocate(self.shape, self.dtype, self.device)
         made.fill(self)
         return made
+
+    def __copy__(self) -> Array:
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Array:
+        return self.copy()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a device array cannot be pickled; pickle array.copy_to_host() instead")
 
     def item(self) -> Any:
         """The only element, as a Python number."""

@@ -10,12 +10,13 @@ import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
 
 from sterna.array.memory import HostMemory
 from sterna.runtime.devices import current_device, device_named, device_of
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, DTypeLike
+
     from sterna.array.array import Array
     from sterna.targets.base import Device
 
@@ -104,11 +105,31 @@ def from_dlpack(source: Any) -> Array:
     """
     from sterna.array.array import Array, checked_dtype
 
-    view = np.from_dlpack(source)
+    view = source if type(source) is np.ndarray else _imported(source)
     if not view.flags.writeable:
         raise ValueError("the array is read-only and its memory cannot be shared; sterna.to_device(…) copies it")
     checked_dtype(view.dtype)
     return Array(view, _BorrowedMemory(view), device_named("cpu"))
+
+
+def _imported(source: Any) -> np.ndarray:
+    """NumPy's view of a DLPack exporter's memory.
+
+    Before 2.1 NumPy marks every such view read-only, because DLPack could not say then: it is writable here.
+    """
+    view = np.from_dlpack(source)
+    if view.flags.writeable or np.lib.NumpyVersion(np.__version__) >= "2.1.0":
+        return view
+    return np.asarray(_Writable(view))
+
+
+class _Writable:
+    """Carrier of a view's array interface without its read-only flag."""
+
+    def __init__(self, view: np.ndarray) -> None:
+        self.view = view
+        interface = view.__array_interface__
+        self.__array_interface__ = {**interface, "data": (interface["data"][0], False)}
 
 
 class _BorrowedMemory(HostMemory):

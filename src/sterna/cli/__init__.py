@@ -17,7 +17,8 @@ def main() -> None:
     try:
         from sterna.cli.app import app
     except ModuleNotFoundError as error:
-        if error.name not in _TERMINAL:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in _TERMINAL:
             raise
-        sys.exit(f"sterna: the command line needs {error.name}; install it with: pip install 'sterna[cli]'")
+        sys.exit(f"sterna: the command line needs {missing}; install it with: pip install 'sterna[cli]'")
     app()

@@ -69,7 +69,7 @@ class Interpreted:
     """
 
     def __init__(self, function: FunctionType) -> None:
-        self.__wrapped__ = function
+        self.__wrapped__ = self.__sterna_kernel__ = function
 
     def __repr__(self) -> str:
         return f"sterna.interpret({self.__wrapped__.__qualname__})"

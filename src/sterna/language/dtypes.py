@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+
+from sterna.frozen import frozen
 
 __all__ = [
     "StorageType", "bfloat16", "bool_", "complex128", "complex64", "float16", "float32", "float64", "int16", "int32",
@@ -12,7 +12,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StorageType:
     """An element type that NumPy has no scalar of: loaded as float32, rounded to nearest even when stored.
 

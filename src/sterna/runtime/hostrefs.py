@@ -11,14 +11,16 @@ import ctypes
 import operator
 import threading
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from sterna.errors import LinkError
 from sterna.relocation.record import RelocationRecord
 from sterna.types import Scalar, scalar_named
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 __all__ = ["Global", "RuntimeGlobal", "bit_pattern", "from_bit_pattern", "runtime_global"]
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from sterna.errors import SourceError
+from sterna.frozen import field, frozen
 from sterna.source.classify import CaptureKind, Classified, classify
 from sterna.source.constants import fields_of
 from sterna.source.facts import FunctionFacts, facts_of
@@ -31,7 +32,7 @@ MAX_FUNCTIONS = 1000
 """Functions that one kernel may reach; a function captured beyond is an opaque object."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen
 class Capture:
     """One host value that device code reads by name.
 
@@ -75,6 +76,10 @@ class Capture:
     nameable: bool = True
     note: str = ""
 
+    # by identity: values of any kind are inside
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reached:
@@ -96,7 +101,7 @@ class Reached:
         return module_name(self.function)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen
 class Scan:
     """What `scan` found.
 
@@ -116,19 +121,23 @@ class Scan:
     captures: tuple[Capture, ...]
     guards: tuple[Guard, ...]
     missing: tuple[tuple[int, str], ...] = ()
-    _index: dict[tuple[int, str], Capture] = field(default_factory=dict, repr=False)
-    _check: Callable[[], bool] | None = field(default=None, init=False, repr=False)
+    _index: dict[tuple[int, str], Capture] = field(default_factory=dict)
+    _checks: list[Callable[[], bool]] = field(default_factory=list)
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
     def __post_init__(self) -> None:
         self._index.update({(c.owner, c.chain): c for c in self.captures})
 
     def holds(self) -> bool:
         """True while nothing the scan relied on was rebound; well below a microsecond for most kernels."""
-        check = self._check
-        if check is None:
-            check = make_check(self.guards)
-            object.__setattr__(self, "_check", check)
-        return check()
+        if not self._checks:
+            self._checks.append(make_check(self.guards))
+        return self._checks[0]()
+
+    def __repr__(self) -> str:
+        return f"<scan of {self.kernel.name}: {len(self.functions)} functions, {len(self.captures)} captures>"
 
     @property
     def kernel(self) -> Reached:
@@ -193,7 +202,7 @@ def scan(function: FunctionType, previous: Scan | None = None) -> Scan:
     return _Scanner(function).run()
 
 
-@dataclass(slots=True)
+@frozen
 class _Place:
     """Where a chain led: value, path, resolved chain, whether the path gives the same object again."""
 
@@ -277,10 +286,13 @@ class _Scanner:
         path, chain = extend_path(place.path, f"attr:{name}"), f"{place.chain}.{name}"
         if isinstance(value, ModuleType):
             names = vars(value)
+            fixed = value.__name__.partition(".")[0] in _FIXED_MODULES
             if name in names:
-                if value.__name__.partition(".")[0] not in _FIXED_MODULES:
+                if not fixed:
                     self._guard(names, name, names[name])
                 return _Place(names[name], path, chain, place.nameable)
+            if fixed and hasattr(value, name):  # one that the module makes when it is first asked for
+                return _Place(getattr(value, name), path, chain, place.nameable)
             return self._follow_attribute(place, name, path, chain)
         if isinstance(value, type) and value.__module__ != "builtins" and not issubclass(value, np.generic):
             return self._follow_attribute(place, name, path, chain)

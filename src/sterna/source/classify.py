@@ -8,13 +8,14 @@ from __future__ import annotations
 import builtins
 import dataclasses
 import enum
-from dataclasses import dataclass
+import sys
 from enum import Enum
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
+from sterna.frozen import frozen
 from sterna.source.constants import MAX_LEAVES, constant_text, is_struct, leaf_count, shape_text
 from sterna.source.paths import underlying_function
 from sterna.types import OPAQUE, TYPE_TAG, ArrayType, RecordRefType, Scalar, Type, from_dtype
@@ -47,7 +48,7 @@ class CaptureKind(Enum):
     """A module, used otherwise than by an attribute it has."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Classified:
     """Kind, device type if it has one, key text, and a reason where something else could be expected."""
 
@@ -60,6 +61,11 @@ class Classified:
 _OBJECT = Classified(CaptureKind.OBJECT, OPAQUE, "object")
 _CONSTANT_TYPES = frozenset({int, float, bool, complex, str, type(None)})
 _LIBRARIES = ("math", "cmath")
+_ARRAYS = (np.ndarray, np.memmap, np.recarray)
+_ABSTRACT = (
+    np.generic, np.number, np.integer, np.signedinteger, np.unsignedinteger, np.inexact, np.floating,
+    np.complexfloating, np.flexible, np.character,
+)  # fmt: skip
 _KNOWN: dict[object, Classified] = {}
 
 
@@ -74,23 +80,24 @@ def classify(value: Any) -> Classified:
         return Classified(CaptureKind.MODULE, None, f"module:{value.__name__}")
     if isinstance(value, type):
         return _classify_class(value)
-    if cls is BuiltinFunctionType or isinstance(value, np.ufunc):
+    if cls is BuiltinFunctionType or cls is np.ufunc:
         return _known_name(value)
-    if isinstance(value, np.ndarray | np.generic):
+    if issubclass(cls, np.ndarray | np.generic):  # not isinstance: a mock may claim to be one
         return _classify_numpy(value)
     name = _marker(value, "__sterna_intrinsic__")
     if isinstance(name, str):
         return _intrinsic(f"sterna.{name}")
     if underlying_function(value) is not None:
         return Classified(CaptureKind.FUNCTION, None, "function")
-    text = constant_text(value)
-    if text is not None:
-        return _constant(value, text)
-    if cls is tuple or is_struct(value):
-        return _classify_tuple(value)
-    if isinstance(value, enum.Enum):
-        return _OBJECT
-    return _classify_protocol(value)
+    try:
+        text = constant_text(value)
+        if text is not None:
+            return _constant(value, text)
+        if cls is tuple or is_struct(value):
+            return _classify_tuple(value)
+    except AttributeError as error:  # a frozen dataclass with a field that was never set
+        return Classified(CaptureKind.OBJECT, OPAQUE, "object", str(error))
+    return _OBJECT if isinstance(value, enum.Enum) else _classify_protocol(value)
 
 
 def _constant(value: Any, text: str) -> Classified:
@@ -136,7 +143,7 @@ def _known_name(value: Any) -> Classified:
 
 
 def _classify_class(value: type) -> Classified:
-    if issubclass(value, np.generic):
+    if issubclass(value, np.generic) and value not in _ABSTRACT:
         try:
             return Classified(CaptureKind.INTRINSIC, TYPE_TAG, f"intrinsic:numpy.{from_dtype(np.dtype(value))}")
         except (KeyError, TypeError):
@@ -172,14 +179,13 @@ def _fields_text(cls: type) -> str:
 
 
 def _annotation(cls: type, name: str) -> str:
+    """A field's annotation as text, written the same on all Python versions; ``?`` for what is not a plain name."""
     for base in cls.__mro__:
         found = _own_annotations(base).get(name)
-        if isinstance(found, type):
-            return found.__qualname__
-        if isinstance(found, str):
-            return found
+        found = getattr(found, "__forward_arg__", found)
         if found is not None:
-            return type(found).__name__
+            text = found.__qualname__ if isinstance(found, type) else found
+            return text if isinstance(text, str) else "?"
     return ""
 
 
@@ -191,6 +197,9 @@ def _own_annotations(cls: type) -> dict[str, Any]:
 
 
 def _classify_numpy(value: Any) -> Classified:
+    if isinstance(value, np.ndarray) and type(value) not in _ARRAYS:
+        note = f"{type(value).__qualname__} may index otherwise than a plain array does; capture np.asarray(…) of it"
+        return Classified(CaptureKind.OBJECT, OPAQUE, "object", note)
     try:
         element = from_dtype(value.dtype)
     except KeyError:
@@ -224,7 +233,8 @@ def _classify_protocol(value: Any) -> Classified:
     module = getattr(value, "__module__", None)
     if isinstance(module, str) and module.split(".")[0] == "numpy" and callable(value):
         name = _marker(value, "__qualname__") or _marker(value, "__name__")
-        return _intrinsic(f"{module}.{name}") if isinstance(name, str) else _OBJECT
+        own = isinstance(name, str) and _marker(sys.modules.get(module), name) is value
+        return _intrinsic(f"{module}.{name}") if own else _OBJECT
     if getattr(cls, "__sterna_array__", False) is True:
         return _buffer(value)
     if hasattr(cls, "__cuda_array_interface__"):

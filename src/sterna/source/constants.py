@@ -20,6 +20,7 @@ __all__ = ["MAX_LEAVES", "constant_text", "fields_of", "is_struct", "leaf_count"
 
 MAX_LEAVES = 64
 """Values that a captured tuple may hold, nested ones included, to be taken by value."""
+_MAX_DEPTH = 16
 
 
 def constant_text(value: Any) -> str | None:
@@ -55,14 +56,14 @@ def fields_of(value: Any) -> list[tuple[str, Any]]:
 
 
 def leaf_count(value: Any, limit: int = MAX_LEAVES) -> int:
-    """Values in nested tuples and structs; stops counting soon after `limit`."""
-    total, stack = 0, [value]
+    """Values in nested tuples and structs; more than `limit` if there are more, or if they nest too deep."""
+    total, stack = 0, [(value, 0)]
     while stack and total <= limit:
-        item = stack.pop()
+        item, depth = stack.pop()
         if type(item) is tuple or is_struct(item):
             children = [child for _, child in fields_of(item)]
-            total += not children
-            stack.extend(children[: limit + 1])
+            total += limit + 1 if depth > _MAX_DEPTH else not children
+            stack.extend((child, depth + 1) for child in children[: limit + 1])
         else:
             total += 1
     return total

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
+
+from sterna.frozen import frozen
 
 __all__ = ["FunctionFacts", "facts_of"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FunctionFacts:
     """Facts of one function.
 
@@ -35,7 +36,7 @@ class FunctionFacts:
         digest, names = data["digest"], data["names"]
         if not isinstance(digest, str) or len(digest) != 64 or not isinstance(names, list):
             raise ValueError("not the facts of a function")
-        if not all(isinstance(name, str) and name for name in names):
+        if not all(isinstance(name, str) and all(map(str.isidentifier, name.split("."))) for name in names):
             raise ValueError("not the facts of a function")
         return cls(digest, tuple(names))
 

@@ -7,8 +7,9 @@ that is rebound between two launches is noticed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
+
+from sterna.frozen import frozen
 
 __all__ = ["MISSING", "Guard", "make_check"]
 
@@ -22,7 +23,7 @@ MISSING = _Missing()
 """The expected value of a name that does not exist."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen
 class Guard:
     """One expectation.
 
@@ -39,6 +40,10 @@ class Guard:
     holder: Any
     name: str
     expected: Any
+
+    # by identity: values of any kind are inside
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
     def holds(self) -> bool:
         """True if the name still has the expected value."""
@@ -85,11 +90,13 @@ def make_check(guards: Iterable[Guard]) -> Callable[[], bool]:
 
 
 def _test(guard: Guard, name_of: Callable[[Any], str]) -> str:
-    """One comparison as source text; names come from identifiers of the user's code and are quoted."""
+    """One comparison as source text; a name goes in quoted, or bare if it is an identifier and nothing else."""
     if guard.expected is MISSING:
         if isinstance(guard.holder, dict):
             return f"{guard.name!r} not in {name_of(guard.holder)}"
         return f"{name_of(guard.holds)}()"
     if isinstance(guard.holder, dict):
         return f"{name_of(guard.holder)}[{guard.name!r}] is {name_of(guard.expected)}"
+    if not guard.name.isidentifier():
+        return f"{name_of(guard.holds)}()"
     return f"{name_of(guard.holder)}.{guard.name} is {name_of(guard.expected)}"

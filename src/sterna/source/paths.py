@@ -18,7 +18,7 @@ The empty path is the function itself.  Walking reads objects that exist; it imp
 from __future__ import annotations
 
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, cast
 
 __all__ = [
     "EXEC_MODULE", "SEPARATOR", "builtins_of", "defaults_of", "extend_path", "module_name", "type_of_path",
@@ -49,7 +49,12 @@ def underlying_function(value: Any) -> FunctionType | None:
     """The Python function that a function or kernel object stands for; None for anything else."""
     if type(value) is FunctionType:
         return value
-    inner = getattr(value, "__sterna_kernel__", None) if not isinstance(value, type) else None
+    if isinstance(value, type):
+        return None
+    try:
+        inner = getattr(value, "__sterna_kernel__", None)
+    except Exception:  # a property of the user's object may raise anything
+        return None
     return inner if type(inner) is FunctionType else None
 
 
@@ -146,7 +151,7 @@ _STEPS = {
 
 def builtins_of(function: FunctionType) -> dict[str, Any]:
     """The built-in names that a function sees."""
-    names: dict[str, Any] = function.__builtins__  # type: ignore[attr-defined]
+    names: dict[str, Any] = cast(Any, function).__builtins__  # not known to every version of the type stubs
     return names
 
 

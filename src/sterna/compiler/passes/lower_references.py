@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from sterna.compiler.ir.nodes import (
     ArrayOf,
@@ -22,7 +23,7 @@ from sterna.compiler.ir.nodes import (
     TableWord,
     TypeOf,
 )
-from sterna.compiler.ir.rewrite import map_function, walk_module
+from sterna.compiler.ir.rewrite import replace_functions, rewrite_function, walk_function
 from sterna.relocation.record import Manifest, RefKind, RelocationRecord
 from sterna.relocation.resolve import Resolution
 from sterna.source.paths import type_of_path
@@ -77,9 +78,10 @@ def lower_references(module: Module, strategy: str, resolve: Resolve) -> Module:
         Gives this session's words for a manifest; asked only for ``bake``.
     """
     records = _Records()
-    class_words = any(isinstance(node, TypeOf) for node in walk_module(module))
+    nodes = [node for function in module.functions.values() for node in walk_function(function)]
+    class_words = any(isinstance(node, TypeOf) for node in nodes)
     found: dict[HostRef, tuple[RelocationRecord, ...]] = {}
-    for node in walk_module(module):
+    for node in nodes:
         if isinstance(node, HostRef) and node not in found:
             found[node] = _records_of(node, records, class_words)
     manifest = Manifest(strategy, records.all())
@@ -98,8 +100,8 @@ def lower_references(module: Module, strategy: str, resolve: Resolve) -> Module:
             return node
         return _value(node, [word(r, k) for r in found[node] for k in range(r.words)])
 
-    functions = {name: map_function(function, lower) for name, function in module.functions.items()}
-    return replace(module, functions=functions, manifest=manifest)
+    lowered = replace_functions(module, partial(rewrite_function, change=lower))
+    return replace(lowered, manifest=manifest)
 
 
 def _value(ref: HostRef, words: list[Expr]) -> Expr:

@@ -25,15 +25,15 @@ from sterna.array.memory import HostMemory
 from sterna.errors import LinkError
 from sterna.relocation.record import RelocationRecord
 from sterna.runtime.config import LaunchConfig, Triple
-from sterna.runtime.exceptions import RECORD_BYTES, ExceptionRecord, Failure, PendingFailures
 from sterna.targets.base import Limits, Target
 from sterna.targets.cpu.loader import LoadedObject, load_object
-from sterna.targets.cpu.pool import pool, thread_count
+from sterna.targets.cpu.threads import thread_count
 from sterna.targets.registry import target
 
 if TYPE_CHECKING:
     from sterna.abi import ArgLayout
     from sterna.image.format import KernelImage
+    from sterna.runtime.exceptions import PendingFailures
 
 __all__ = ["RUNTIME", "CpuDevice", "CpuModule", "CpuRuntime"]
 
@@ -42,12 +42,14 @@ _HEADER = struct.Struct("=12Q")
 _TAIL = struct.Struct("=5Q")
 """Fields 12 to 16: exception record, relocation table, seed, dynamic shared bytes, print function."""
 _SHARED_FIELD = 15
+_RECORD_BYTES = 80
+"""Size of `sterna.runtime.exceptions.ExceptionRecord`, which is not imported before a kernel fails."""
 _RECORD_AT = _HEADER.size + _TAIL.size
-_BLOCK = ctypes.c_uint64 * (-(-(_RECORD_AT + RECORD_BYTES) // 8))
+_BLOCK = ctypes.c_uint64 * (-(-(_RECORD_AT + _RECORD_BYTES) // 8))
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_void_p)
 _GUESS_NS = 20.0
 """Assumed time of one thread of a kernel that has not run yet."""
-_SHARE_NS = 25_000.0
+_SHARE_NS = 50_000.0
 """Work worth waking one more thread for."""
 _CHUNKS_PER_THREAD = 8
 _KEPT_CONFIGS = 256
@@ -60,13 +62,13 @@ class _LaunchBlock:
 
     __slots__ = ("_table", "header", "memory", "shared_bytes", "status")
 
-    def __init__(self, table: Any) -> None:
+    def __init__(self, table: Any, prints: bool) -> None:
         self.memory = _BLOCK()
         self.shared_bytes = 0
         self._table = table
         words = 0 if table is None else ctypes.addressof(table)
         record = ctypes.addressof(self.memory) + _RECORD_AT
-        _TAIL.pack_into(self.memory, _HEADER.size, record, words, 0, 0, _printer_address())
+        _TAIL.pack_into(self.memory, _HEADER.size, record, words, 0, 0, _printer()[1] if prints else 0)
         whole = memoryview(self.memory).cast("B")
         self.header = whole[: _HEADER.size]
         self.status = whole[_RECORD_AT : _RECORD_AT + 8].cast("i")
@@ -75,10 +77,11 @@ class _LaunchBlock:
         """Set the bytes of dynamic shared memory."""
         self.memory[_SHARED_FIELD] = self.shared_bytes = nbytes
 
-    def take_record(self) -> ExceptionRecord | None:
+    def take_record(self) -> bytes:
         """The exception record, which is free again afterwards."""
-        record = ExceptionRecord.unpack(self.memory, _RECORD_AT)
-        ctypes.memset(ctypes.addressof(self.memory) + _RECORD_AT, 0, RECORD_BYTES)
+        address = ctypes.addressof(self.memory) + _RECORD_AT
+        record = ctypes.string_at(address, _RECORD_BYTES)
+        ctypes.memset(address, 0, _RECORD_BYTES)
         return record
 
 
@@ -105,10 +108,11 @@ class CpuModule:
         The live kernel function, which error reports start from; the linker sets it.
     """
 
-    def __init__(self, image: KernelImage, loaded: LoadedObject, pending: PendingFailures) -> None:
+    def __init__(self, image: KernelImage, loaded: LoadedObject, device: CpuDevice) -> None:
         self.function: FunctionType | None = None
-        self._image, self._object, self._pending = image, loaded, pending
+        self._image, self._object, self._device = image, loaded, device
         self._entry: Any = _ENTRY(loaded.entry(image.entry))
+        self._prints = bool(image.facts.get("prints", True))
         self._table: Any = None
         self._prepared: _Prepared | None = None
         self._configs: dict[LaunchConfig, _Prepared] = {}
@@ -140,10 +144,10 @@ class CpuModule:
             When the code has the word baked in.
         """
         slot = self._object.slot(record.slot)
-        if slot is not None:
-            ctypes.c_uint64.from_address(slot[0]).value = word
-        elif self._table is not None and record.index < len(self._table):
+        if self._table is not None and record.index < len(self._table):
             self._table[record.index] = word
+        elif slot is not None:
+            ctypes.c_uint64.from_address(slot[0]).value = word
         else:
             raise LinkError(
                 f"kernel {self._image.name}: the value of {record.path!r} is baked into the code and cannot be "
@@ -167,7 +171,7 @@ class CpuModule:
         try:
             block = self._free.pop()
         except IndexError:
-            block = _LaunchBlock(self._table)
+            block = _LaunchBlock(self._table, self._prints)
         block.header[:] = prepared.header
         if block.shared_bytes != config.shared_bytes:
             block.set_shared(config.shared_bytes)
@@ -184,6 +188,8 @@ class CpuModule:
         helpers = min(int(prepared.threads * self._cost / _SHARE_NS), prepared.blocks - 1)
         start = perf_counter_ns()
         if helpers:
+            from sterna.targets.cpu.pool import pool
+
             workers = pool()
             workers.run(self._entry, args, block.memory, helpers)
             parallel = min(helpers + 1, workers.threads)
@@ -205,10 +211,7 @@ class CpuModule:
         return prepared
 
     def _fail(self, block: _LaunchBlock) -> None:
-        record = block.take_record()
-        if record is not None:
-            image = self._image
-            self._pending.add(Failure(image.name, record, image.errors, image.sources, self.function))
+        self._device.note_failure(self._image, block.take_record(), self.function)
 
     def unload(self) -> None:
         """Unmap the code; the module must not be used afterwards."""
@@ -227,7 +230,7 @@ class CpuDevice:
         self.name = "cpu"
         self.target: Target = target("cpu")
         self.limits: Limits = self.target.limits
-        self._pending = PendingFailures()
+        self._pending: PendingFailures | None = None
 
     def __repr__(self) -> str:
         return f"<sterna device {self.name}: {self.target}, {thread_count()} threads>"
@@ -243,7 +246,7 @@ class CpuDevice:
         data = image.payloads.get("object")
         if data is None:
             raise LinkError(f"kernel {image.name}: the image holds {sorted(image.payloads)}; the CPU needs 'object'")
-        return CpuModule(image, load_object(data), self._pending)
+        return CpuModule(image, load_object(data), self)
 
     def allocate(self, nbytes: int) -> HostMemory:
         """Memory of this process, 64-byte aligned, not initialised."""
@@ -285,10 +288,23 @@ class CpuDevice:
         """Blocks and threads (x, y, z) for ``over(shape)``, last axis fastest."""
         return _suggest(shape, thread_count())
 
+    def note_failure(self, image: KernelImage, record: bytes, function: FunctionType | None) -> None:
+        """Keep the exception record of a launch until the next synchronise."""
+        from sterna.runtime.exceptions import ExceptionRecord, Failure, PendingFailures
+
+        found = ExceptionRecord.unpack(record)
+        if found is None:
+            return
+        with _failure_lock:
+            if self._pending is None:
+                self._pending = PendingFailures()
+        self._pending.add(Failure(image.name, found, image.errors, image.sources, function))
+
     def synchronize(self) -> None:
         """Raise what a kernel raised since the last call; launches have run to their end already."""
-        if self._pending.any:
-            self._pending.raise_first()
+        pending = self._pending
+        if pending is not None and pending.any:
+            pending.raise_first()
 
 
 @lru_cache(maxsize=1024)
@@ -327,8 +343,7 @@ RUNTIME = CpuRuntime()
 
 # ---- printing from kernels -----------------------------------------------------------------------
 
-_PRINT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
-_print_lock = threading.Lock()
+_print_lock, _failure_lock = threading.Lock(), threading.Lock()
 
 
 def _print(data: int, size: int) -> None:
@@ -338,9 +353,8 @@ def _print(data: int, size: int) -> None:
             sys.stdout.write(text)
 
 
-_PRINTER = _PRINT(_print)
-
-
 @cache
-def _printer_address() -> int:
-    return ctypes.cast(_PRINTER, ctypes.c_void_p).value or 0
+def _printer() -> tuple[Any, int]:
+    """The print function as native code calls it, and its address."""
+    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(_print)
+    return function, ctypes.cast(function, ctypes.c_void_p).value or 0

@@ -17,7 +17,7 @@ from sterna.errors import LinkError
 __all__ = ["Fixup", "ObjectFile", "Section", "Symbol", "read_object"]
 
 EM_X86_64, EM_AARCH64 = 62, 183
-SHN_UNDEF, SHN_LORESERVE, SHN_ABS, SHN_COMMON = 0, 0xFF00, 0xFFF1, 0xFFF2
+SHN_UNDEF, SHN_ABS, SHN_COMMON = 0, 0xFFF1, 0xFFF2
 STT_OBJECT, STT_FUNC, STT_TLS = 1, 2, 6
 _ET_REL = 1
 _SHT_PROGBITS, _SHT_SYMTAB, _SHT_RELA, _SHT_NOBITS, _SHT_REL = 1, 2, 4, 8, 9
@@ -43,34 +43,59 @@ class Section(NamedTuple):
 
 
 class Symbol(NamedTuple):
-    """A symbol: name, defining section (or a reserved index), offset in it, size in bytes, ELF type, binding."""
+    """A symbol as the file has it: where its name is, type and binding, section (or a reserved index), offset, size."""
 
-    name: str
+    name_at: int
+    info: int
+    other: int
     section: int
     value: int
     size: int
-    kind: int
-    local: bool
-    weak: bool
+
+    @property
+    def kind(self) -> int:
+        """ELF type (``STT_…``)."""
+        return self.info & 15
+
+    @property
+    def is_weak(self) -> bool:
+        """True for a symbol that may be missing."""
+        return self.info >> 4 == 2
 
 
-class Fixup(NamedTuple):
-    """One relocation: where (section, offset), its ELF type, symbol number and addend."""
-
-    section: int
-    offset: int
-    kind: int
-    symbol: int
-    addend: int
+Fixup = tuple[int, int, int, int]
+"""One relocation: offset in its section, ELF type, symbol number, addend."""
 
 
 class ObjectFile(NamedTuple):
-    """What a loader needs of one object; `sections` holds only sections that take memory."""
+    """What a loader needs of one object.
+
+    Attributes
+    ----------
+    machine : int
+        ELF machine number.
+    sections : tuple of Section
+        Those that take memory.
+    symbols : list of Symbol
+        All, by number.
+    names : bytes
+        Their names; see `name_of`.
+    fixups : list of (Section, list of Fixup)
+        Relocations by section.
+    """
 
     machine: int
     sections: tuple[Section, ...]
-    symbols: tuple[Symbol, ...]
-    fixups: tuple[Fixup, ...]
+    symbols: list[Symbol]
+    names: bytes
+    fixups: list[tuple[Section, list[Fixup]]]
+
+    def name_of(self, symbol: Symbol) -> str:
+        """Name of a symbol; `LinkError` when it lies outside the names."""
+        try:
+            return _text_at(self.names, symbol.name_at)
+        except ValueError as error:
+            raise LinkError(f"the stored object is damaged: {error}") from error
 
 
 def read_object(data: bytes) -> ObjectFile:
@@ -89,12 +114,12 @@ def read_object(data: bytes) -> ObjectFile:
     try:
         headers, names, machine = _section_headers(data)
         sections = tuple(_memory_sections(data, headers, names))
-        symbols, table = _symbols(data, headers)
+        symbols, symbol_names, table = _symbols(data, headers)
         kept = {s.number: s for s in sections}
-        fixups = tuple(_fixups(data, headers, kept, len(symbols), table))
+        fixups = _fixups(data, headers, kept, len(symbols), table)
     except (struct.error, IndexError, ValueError) as error:
         raise LinkError(f"the stored object is damaged: {error}") from error
-    return ObjectFile(machine, sections, symbols, fixups)
+    return ObjectFile(machine, sections, symbols, symbol_names, fixups)
 
 
 def _section_headers(data: bytes) -> tuple[list[tuple[int, ...]], bytes, int]:
@@ -141,25 +166,22 @@ def _memory_sections(data: bytes, headers: list[tuple[int, ...]], names: bytes) 
     return found
 
 
-def _symbols(data: bytes, headers: list[tuple[int, ...]]) -> tuple[tuple[Symbol, ...], int]:
+def _symbols(data: bytes, headers: list[tuple[int, ...]]) -> tuple[list[Symbol], bytes, int]:
     for index, header in enumerate(headers):
         if header[1] != _SHT_SYMTAB:
             continue
         names = _bytes_of(data, headers[header[6]])
-        found = [
-            Symbol(_text_at(names, name), section, value, size, info & 15, info >> 4 == 0, info >> 4 == 2)
-            for name, info, _, section, value, size in _SYMBOL.iter_unpack(_bytes_of(data, header))
-        ]
+        found = list(map(Symbol._make, _SYMBOL.iter_unpack(_bytes_of(data, header))))
         for symbol in found:
-            if symbol.kind == STT_TLS:
-                raise LinkError(f"the stored object has a thread-local symbol {symbol.name!r}")
-        return tuple(found), index
-    return (), -1
+            if symbol[1] & 15 == STT_TLS:
+                raise LinkError(f"the stored object has a thread-local symbol {_text_at(names, symbol.name_at)!r}")
+        return found, names, index
+    return [], b"", -1
 
 
 def _fixups(
     data: bytes, headers: list[tuple[int, ...]], kept: dict[int, Section], symbols: int, table: int
-) -> list[Fixup]:
+) -> list[tuple[Section, list[Fixup]]]:
     found = []
     for header in headers:
         kind, target = header[1], header[7]
@@ -167,9 +189,10 @@ def _fixups(
             continue
         if kind == _SHT_REL or header[6] != table:
             raise LinkError("the stored object has a relocation table of an unknown form")
-        size = kept[target].stored
-        for offset, code, symbol, addend in _RELA.iter_unpack(_bytes_of(data, header)):
-            if offset >= size or symbol >= symbols:
+        section = kept[target]
+        fixups = list(_RELA.iter_unpack(_bytes_of(data, header)))
+        for offset, _, symbol, _ in fixups:
+            if offset >= section.stored or symbol >= symbols:
                 raise ValueError("a relocation reaches outside its section")
-            found.append(Fixup(target, offset, code, symbol, addend))
+        found.append((section, fixups))
     return found

@@ -1,7 +1,7 @@
 """Applying ELF relocations of CPU objects: one table of small functions per machine.
 
 Second step of loading (`elf` → `fixups` → `loader`).  A function gets the memory image, the place and the
-values of the relocation formula (S symbol, A addend, P place, G its GOT entry) and writes the field; a value
+value of the relocation formula (S symbol, A addend, P place, G its GOT entry) and writes the field; a value
 that does not fit its field is a `LinkError`.  (A kernel's own *relocation records* are another matter:
 `sterna.relocation`.)
 
@@ -17,22 +17,14 @@ from typing import NamedTuple
 from sterna.errors import LinkError
 from sterna.targets.cpu.elf import EM_AARCH64, EM_X86_64
 
-__all__ = ["MACHINES", "Machine", "Place"]
+__all__ = ["MACHINES", "Apply", "Machine"]
 
 _MASK64 = 2**64 - 1
 _U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
 
 
-class Place(NamedTuple):
-    """One relocation with its values: `offset` in the image `memory`, addresses `at` (P) and `value` (S + A)."""
-
-    memory: memoryview
-    offset: int
-    at: int
-    value: int
-
-
-Apply = Callable[[Place], None]
+Apply = Callable[[memoryview, int, int, int], None]
+"""``(memory, offset, at, value)``: write the field at `offset`; `at` is its address (P), `value` is S + A."""
 
 
 class Machine(NamedTuple):
@@ -62,10 +54,10 @@ class Machine(NamedTuple):
     stub: Callable[[memoryview, int, int, int], None]
 
 
-def _out_of_range(place: Place, bits: int) -> LinkError:
+def _out_of_range(at: int, value: int, bits: int) -> LinkError:
     return LinkError(
-        f"the stored object needs a {bits}-bit reference that does not reach {place.value & _MASK64:#x} "
-        f"from {place.at:#x}; it was not compiled as position-independent code"
+        f"the stored object needs a {bits}-bit reference that does not reach {value & _MASK64:#x} "
+        f"from {at:#x}; it was not compiled as position-independent code"
     )
 
 
@@ -76,31 +68,31 @@ def _fits_signed(value: int, bits: int) -> bool:
 # ---- x86-64 ------------------------------------------------------------------------------------
 
 
-def _word64(place: Place) -> None:
-    _U64.pack_into(place.memory, place.offset, place.value & _MASK64)
+def _word64(memory: memoryview, offset: int, at: int, value: int) -> None:
+    _U64.pack_into(memory, offset, value & _MASK64)
 
 
-def _relative64(place: Place) -> None:
-    _U64.pack_into(place.memory, place.offset, (place.value - place.at) & _MASK64)
+def _relative64(memory: memoryview, offset: int, at: int, value: int) -> None:
+    _U64.pack_into(memory, offset, (value - at) & _MASK64)
 
 
-def _relative32(place: Place) -> None:
-    value = place.value - place.at
+def _relative32(memory: memoryview, offset: int, at: int, value: int) -> None:
+    distance = value - at
+    if not -0x80000000 <= distance <= 0x7FFFFFFF:
+        raise _out_of_range(at, value, 32)
+    _U32.pack_into(memory, offset, distance & 0xFFFFFFFF)
+
+
+def _unsigned32(memory: memoryview, offset: int, at: int, value: int) -> None:
+    if not 0 <= value < 1 << 32:
+        raise _out_of_range(at, value, 32)
+    _U32.pack_into(memory, offset, value)
+
+
+def _signed32(memory: memoryview, offset: int, at: int, value: int) -> None:
     if not _fits_signed(value, 32):
-        raise _out_of_range(place, 32)
-    _U32.pack_into(place.memory, place.offset, value & 0xFFFFFFFF)
-
-
-def _unsigned32(place: Place) -> None:
-    if not 0 <= place.value < 1 << 32:
-        raise _out_of_range(place, 32)
-    _U32.pack_into(place.memory, place.offset, place.value)
-
-
-def _signed32(place: Place) -> None:
-    if not _fits_signed(place.value, 32):
-        raise _out_of_range(place, 32)
-    _U32.pack_into(place.memory, place.offset, place.value & 0xFFFFFFFF)
+        raise _out_of_range(at, value, 32)
+    _U32.pack_into(memory, offset, value & 0xFFFFFFFF)
 
 
 def _x86_stub(memory: memoryview, offset: int, at: int, entry: int) -> None:
@@ -129,46 +121,46 @@ _X86_64 = Machine(
 # ---- aarch64 -----------------------------------------------------------------------------------
 
 
-def _insert(place: Place, clear: int, bits: int) -> None:
-    old = _U32.unpack_from(place.memory, place.offset)[0]
-    _U32.pack_into(place.memory, place.offset, (old & ~clear & 0xFFFFFFFF) | bits)
+def _insert(memory: memoryview, offset: int, clear: int, bits: int) -> None:
+    old = _U32.unpack_from(memory, offset)[0]
+    _U32.pack_into(memory, offset, (old & ~clear & 0xFFFFFFFF) | bits)
 
 
-def _word32(place: Place) -> None:
-    if not -(1 << 31) <= place.value < 1 << 32:
-        raise _out_of_range(place, 32)
-    _U32.pack_into(place.memory, place.offset, place.value & 0xFFFFFFFF)
+def _word32(memory: memoryview, offset: int, at: int, value: int) -> None:
+    if not -(1 << 31) <= value < 1 << 32:
+        raise _out_of_range(at, value, 32)
+    _U32.pack_into(memory, offset, value & 0xFFFFFFFF)
 
 
-def _branch26(place: Place) -> None:
-    distance = place.value - place.at
+def _branch26(memory: memoryview, offset: int, at: int, value: int) -> None:
+    distance = value - at
     if not _fits_signed(distance, 28) or distance & 3:
-        raise _out_of_range(place, 28)
-    _insert(place, 0x03FFFFFF, (distance >> 2) & 0x03FFFFFF)
+        raise _out_of_range(at, value, 28)
+    _insert(memory, offset, 0x03FFFFFF, (distance >> 2) & 0x03FFFFFF)
 
 
-def _page21(place: Place) -> None:
-    pages = (place.value >> 12) - (place.at >> 12)
+def _page21(memory: memoryview, offset: int, at: int, value: int) -> None:
+    pages = (value >> 12) - (at >> 12)
     if not _fits_signed(pages, 21):
-        raise _out_of_range(place, 33)
-    _insert(place, 0x60FFFFE0, (pages & 3) << 29 | (pages >> 2 & 0x7FFFF) << 5)
+        raise _out_of_range(at, value, 33)
+    _insert(memory, offset, 0x60FFFFE0, (pages & 3) << 29 | (pages >> 2 & 0x7FFFF) << 5)
 
 
-def _adr21(place: Place) -> None:
-    distance = place.value - place.at
+def _adr21(memory: memoryview, offset: int, at: int, value: int) -> None:
+    distance = value - at
     if not _fits_signed(distance, 21):
-        raise _out_of_range(place, 21)
-    _insert(place, 0x60FFFFE0, (distance & 3) << 29 | (distance >> 2 & 0x7FFFF) << 5)
+        raise _out_of_range(at, value, 21)
+    _insert(memory, offset, 0x60FFFFE0, (distance & 3) << 29 | (distance >> 2 & 0x7FFFF) << 5)
 
 
 def _low12(scale: int) -> Apply:
     """Low 12 bits of the address in an ADD (scale 0) or in a load or store of ``2**scale`` bytes."""
 
-    def apply(place: Place) -> None:
-        low = place.value & 0xFFF
+    def apply(memory: memoryview, offset: int, at: int, value: int) -> None:
+        low = value & 0xFFF
         if low & ((1 << scale) - 1):
-            raise LinkError(f"the stored object has a misaligned access to {place.value & _MASK64:#x}")
-        _insert(place, 0xFFF << 10, low >> scale << 10)
+            raise LinkError(f"the stored object has a misaligned access to {value & _MASK64:#x}")
+        _insert(memory, offset, 0xFFF << 10, low >> scale << 10)
 
     return apply
 
@@ -176,19 +168,19 @@ def _low12(scale: int) -> Apply:
 def _move16(shift: int, checked: bool) -> Apply:
     """Sixteen bits of the address in a MOVZ or MOVK."""
 
-    def apply(place: Place) -> None:
-        value = place.value & _MASK64
-        if checked and value >> (shift + 16):
-            raise _out_of_range(place, shift + 16)
-        _insert(place, 0xFFFF << 5, (value >> shift & 0xFFFF) << 5)
+    def apply(memory: memoryview, offset: int, at: int, value: int) -> None:
+        word = value & _MASK64
+        if checked and word >> (shift + 16):
+            raise _out_of_range(at, value, shift + 16)
+        _insert(memory, offset, 0xFFFF << 5, (word >> shift & 0xFFFF) << 5)
 
     return apply
 
 
 def _arm_stub(memory: memoryview, offset: int, at: int, entry: int) -> None:
     memory[offset : offset + 12] = struct.pack("<III", 0x90000010, 0xF9400211, 0xD61F0220)
-    _page21(Place(memory, offset, at, entry))  # adrp x16, entry
-    _low12(3)(Place(memory, offset + 4, at + 4, entry))  # ldr x17, [x16, :lo12:entry]; br x17
+    _page21(memory, offset, at, entry)  # adrp x16, entry
+    _low12(3)(memory, offset + 4, at + 4, entry)  # ldr x17, [x16, :lo12:entry]; br x17
 
 
 _AARCH64 = Machine(

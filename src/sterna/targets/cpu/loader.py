@@ -19,7 +19,7 @@ import functools
 import platform
 import struct
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sterna.errors import LinkError
@@ -29,19 +29,21 @@ from sterna.targets.cpu.elf import (
     EM_X86_64,
     SHN_ABS,
     SHN_COMMON,
-    SHN_LORESERVE,
     SHN_UNDEF,
     STT_FUNC,
     STT_OBJECT,
+    Fixup,
     ObjectFile,
     Section,
     read_object,
 )
-from sterna.targets.cpu.fixups import MACHINES, Machine, Place
+from sterna.targets.cpu.fixups import MACHINES, Machine
 
 __all__ = ["LoadedObject", "load_object"]
 
 _WORD = 8
+_GLOBAL = 1 << 4
+"""First value of a symbol's info byte that is not local."""
 
 
 class LoadedObject:
@@ -176,12 +178,12 @@ class _Plan:
 def _plan(parsed: ObjectFile, machine: Machine) -> _Plan:
     plan = _Plan()
     symbols = parsed.symbols
-    for fixup in parsed.fixups:
-        number = fixup.symbol
-        if fixup.kind in machine.via_got:
-            plan.got[number] = -1
-        elif symbols[number].section == SHN_UNDEF and number and fixup.kind in machine.calls:
-            plan.stubs[number] = plan.got[number] = -1
+    for _, fixups in parsed.fixups:
+        for _, kind, number, _ in fixups:
+            if kind in machine.via_got:
+                plan.got[number] = -1
+            elif kind in machine.calls and number and symbols[number].section == SHN_UNDEF:
+                plan.stubs[number] = plan.got[number] = -1
     at = 0
     at = _place_sections(plan, at, [s for s in parsed.sections if s.executable])
     at = -(-at // 16) * 16
@@ -225,52 +227,66 @@ def _fill(memory: CodeMemory, data: bytes, parsed: ObjectFile, machine: Machine,
         if section.stored:
             at = plan.sections[section.number]
             view[at : at + section.stored] = data[section.start : section.start + section.stored]
-    values = [_value(parsed, number, memory.address, plan) for number in range(len(parsed.symbols))]
+    address = _addresses(parsed, memory.address, plan)
     for number, at in plan.got.items():
-        struct.pack_into("<Q", view, at, _needed(parsed, values, number))
+        struct.pack_into("<Q", view, at, address(number))
     for number, at in plan.stubs.items():
         machine.stub(view, at, memory.address + at, memory.address + plan.got[number])
-    for fixup in parsed.fixups:
-        apply = machine.apply.get(fixup.kind)
+    for section, fixups in parsed.fixups:
+        _apply(memory, machine, plan, plan.sections[section.number], fixups, address)
+
+
+def _apply(
+    memory: CodeMemory, machine: Machine, plan: _Plan, start: int, fixups: list[Fixup], address: Callable[[int], int]
+) -> None:
+    """Apply the relocations of the section that starts at offset `start`."""
+    view, base = memory.view, memory.address
+    for offset, kind, number, addend in fixups:
+        apply = machine.apply.get(kind)
         if apply is None:
-            raise LinkError(f"the stored object has a {machine.name} relocation of type {fixup.kind}, which is unknown")
-        if fixup.kind in machine.via_got:
-            value = memory.address + plan.got[fixup.symbol]
-        elif fixup.kind in machine.calls and fixup.symbol in plan.stubs:
-            value = memory.address + plan.stubs[fixup.symbol]
+            raise LinkError(f"the stored object has a {machine.name} relocation of type {kind}, which is unknown")
+        if kind in machine.via_got:
+            value = base + plan.got[number]
+        elif number in plan.stubs and kind in machine.calls:
+            value = base + plan.stubs[number]
         else:
-            value = _needed(parsed, values, fixup.symbol)
-        offset = plan.sections[fixup.section] + fixup.offset
+            value = address(number)
+        offset += start
         try:
-            apply(Place(view, offset, memory.address + offset, value + fixup.addend))
+            apply(view, offset, base + offset, value + addend)
         except (struct.error, ValueError) as error:
             raise LinkError(f"the stored object is damaged: {error}") from error
 
 
-def _value(parsed: ObjectFile, number: int, base: int, plan: _Plan) -> int | None:
-    """Address of a symbol, or None when it is neither here nor in a library."""
+def _addresses(parsed: ObjectFile, base: int, plan: _Plan) -> Callable[[int], int]:
+    """The function from a symbol's number to its address; it refuses what is neither here nor in a library."""
+    found: dict[int, int] = {0: 0}
+
+    def address(number: int) -> int:
+        value = found.get(number)
+        if value is None:
+            value = found[number] = _address(parsed, number, base, plan)
+        return value
+
+    return address
+
+
+def _address(parsed: ObjectFile, number: int, base: int, plan: _Plan) -> int:
     symbol = parsed.symbols[number]
-    if number == 0:
-        return 0
-    if symbol.section == SHN_UNDEF:
-        return _external(symbol.name) or (0 if symbol.weak else None)
+    start = plan.sections.get(symbol.section)
+    if start is not None:
+        return base + start + symbol.value
     if symbol.section == SHN_ABS:
         return symbol.value
     if symbol.section == SHN_COMMON:
         return base + plan.commons[number]
-    if symbol.section >= SHN_LORESERVE or symbol.section not in plan.sections:
-        return None
-    return base + plan.sections[symbol.section] + symbol.value
-
-
-def _needed(parsed: ObjectFile, values: Sequence[int | None], number: int) -> int:
-    value = values[number]
-    if value is None:
-        name = parsed.symbols[number].name or f"number {number}"
+    name = parsed.name_of(symbol) or f"number {number}"
+    value = _external(name) if symbol.section == SHN_UNDEF else None
+    if value is None and not (symbol.is_weak and symbol.section == SHN_UNDEF):
         raise LinkError(
             f"the stored object needs the symbol {name!r}, which is not a function of the C or maths library here"
         )
-    return value
+    return value or 0
 
 
 def _loaded(memory: CodeMemory, parsed: ObjectFile, plan: _Plan) -> LoadedObject:
@@ -278,16 +294,18 @@ def _loaded(memory: CodeMemory, parsed: ObjectFile, plan: _Plan) -> LoadedObject
     slots: dict[str, tuple[int, int]] = {}
     writable = {s.number: s.size for s in parsed.sections if s.writable}
     for number, symbol in enumerate(parsed.symbols):
-        if symbol.local:
+        _, info, _, section, value, size = symbol
+        if info < _GLOBAL:
             continue
-        if symbol.kind == STT_FUNC and symbol.section in plan.sections:
-            functions[symbol.name] = memory.address + plan.sections[symbol.section] + symbol.value
-        elif symbol.section in writable and symbol.kind == STT_OBJECT:
-            if symbol.value + symbol.size > writable[symbol.section]:
-                raise LinkError(f"slot {symbol.name!r} reaches outside its section")
-            slots[symbol.name] = (memory.address + plan.sections[symbol.section] + symbol.value, symbol.size)
+        name, kind = parsed.name_of(symbol), info & 15
+        if kind == STT_FUNC and section in plan.sections:
+            functions[name] = memory.address + plan.sections[section] + value
+        elif kind == STT_OBJECT and section in writable:
+            if value + size > writable[section]:
+                raise LinkError(f"slot {name!r} reaches outside its section")
+            slots[name] = (memory.address + plan.sections[section] + value, size)
         elif number in plan.commons:
-            slots[symbol.name] = (memory.address + plan.commons[number], symbol.size)
+            slots[name] = (memory.address + plan.commons[number], size)
     return LoadedObject(memory, functions, slots)
 
 
@@ -301,23 +319,23 @@ _LIBRARIES = {
 
 
 @functools.cache
-def _libraries() -> tuple[Any, ...]:
-    found = []
-    for name in _LIBRARIES.get(sys.platform, ()):
-        try:
-            found.append(ctypes.CDLL(name))
-        except OSError:
-            continue
-    return tuple(found) or (ctypes.CDLL(None),)  # another C library (musl): what the process has loaded
+def _library(name: str | None) -> Any:
+    """A library by name, or None when there is none; each is opened when it is first asked for a name."""
+    try:
+        return ctypes.CDLL(name)
+    except OSError:
+        return None
 
 
 @functools.cache
 def _external(name: str) -> int | None:
     """Address of a C or maths library function, or None."""
-    for library in _libraries():
+    names: tuple[str | None, ...] = _LIBRARIES.get(sys.platform, ())
+    if not any(_library(library) for library in names[:2]):
+        names = (None,)  # another C library (musl): what the process has loaded
+    for library in names:
         try:
-            function = library[name]
-        except AttributeError:
+            return ctypes.cast(_library(library)[name], ctypes.c_void_p).value
+        except (AttributeError, TypeError):  # not in this one, or no such library
             continue
-        return ctypes.cast(function, ctypes.c_void_p).value
     return None

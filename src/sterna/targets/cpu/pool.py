@@ -19,27 +19,11 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
-__all__ = ["Pool", "pool", "thread_count"]
+from sterna.targets.cpu.threads import thread_count
+
+__all__ = ["Pool", "pool"]
 
 Entry = Callable[[Any, Any], None]
-
-
-def thread_count() -> int:
-    """Threads that run a launch: ``STERNA_NUM_THREADS``, else the processors this process may use.
-
-    Raises
-    ------
-    ValueError
-        When the variable is not a positive number.
-    """
-    text = os.environ.get("STERNA_NUM_THREADS", "")
-    if text:
-        if not text.isdecimal() or int(text) < 1:
-            raise ValueError(f"STERNA_NUM_THREADS={text!r}; allowed are 1, 2, 3 …")
-        return int(text)
-    if hasattr(os, "sched_getaffinity"):
-        return max(len(os.sched_getaffinity(0)), 1)
-    return os.cpu_count() or 1
 
 
 class _Launch:

@@ -1,0 +1,124 @@
+"""Typing rules of the functions that device code knows by name, in tables keyed by the function.
+
+`builtins`: Python's built-ins; `mathematics`: `math`, `cmath` and NumPy's scalar functions; `dtypes`: conversions
+and dtype facts; `language`: Sterna's own intrinsics, by table name; `methods`: methods of values.
+A rule gets the translated arguments and gives a value.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any
+
+from sterna.compiler.frontend.frame import Frame
+from sterna.compiler.frontend.values import Value
+
+__all__ = ["LANGUAGE", "RULES", "Rule", "find_rule", "language_rule", "typing_rule"]
+
+Typing = Callable[[Frame, ast.AST, list[Value]], Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How a call is typed.
+
+    Attributes
+    ----------
+    shown : str
+        The function's name, for messages.
+    typing : callable
+        ``(frame, node, args) -> value``.
+    least, most : int
+        Allowed number of arguments.
+    names : tuple of str
+        Names of the arguments, where they may be given by keyword; a left out argument in the middle is None.
+    """
+
+    shown: str
+    typing: Typing
+    least: int
+    most: int
+    names: tuple[str, ...] = ()
+
+    def apply(self, frame: Frame, node: ast.AST, args: list[Value], keywords: dict[str, Value]) -> Value:
+        """Type a call."""
+        args = list(args)
+        if keywords:
+            args = self._bind(frame, node, args, keywords)
+        if not self.least <= len(args) <= self.most:
+            allowed = str(self.least) if self.least == self.most else f"{self.least} to {self.most}"
+            allowed = f"at least {self.least}" if self.most >= _MANY else allowed
+            frame.fail(node, f"{self.shown} takes {allowed} arguments, {len(args)} were given")
+        return self.typing(frame, node, args)
+
+    def _bind(self, frame: Frame, node: ast.AST, args: list[Value], keywords: dict[str, Value]) -> list[Value]:
+        for name in keywords:
+            if name not in self.names:
+                frame.fail(node, f"{self.shown} has no keyword {name!r} in device code")
+        for name in self.names[len(args) :]:
+            if name not in keywords:
+                break
+            args.append(keywords.pop(name))
+        if keywords:
+            frame.fail(node, f"{self.shown}: {next(iter(keywords))} cannot be given like this", "give it by position")
+        return args
+
+
+_MANY = 1000
+RULES: dict[Any, Rule] = {}
+"""Function or class → rule."""
+LANGUAGE: dict[str, Rule] = {}
+"""Table name of the kernel language → rule."""
+
+
+def typing_rule(*functions: Any, least: int = 1, most: int | None = None, names: tuple[str, ...] = ()) -> Callable[[Typing], Typing]:
+    """Register a rule for functions or classes."""
+
+    def register(typing: Typing) -> Typing:
+        for function in functions:
+            RULES[function] = Rule(function.__name__, typing, least, least if most is None else most, names)
+        return typing
+
+    return register
+
+
+def language_rule(name: str, least: int, most: int | None = None, names: tuple[str, ...] = ()) -> Callable[[Typing], Typing]:
+    """Register a rule for an intrinsic of the kernel language."""
+
+    def register(typing: Typing) -> Typing:
+        LANGUAGE[name] = Rule(name, typing, least, least if most is None else most, names)
+        return typing
+
+    return register
+
+
+def many() -> int:
+    """A number of arguments that stands for any."""
+    return _MANY
+
+
+def find_rule(function: Any) -> Rule | None:
+    """The rule of a function or class, if device code knows it."""
+    name = getattr(function, "__sterna_intrinsic__", None)
+    if isinstance(name, str) and not isinstance(function, type):
+        rule = LANGUAGE.get(name)
+        if rule is not None and not rule.names:
+            return Rule(rule.shown, rule.typing, rule.least, rule.most, _parameter_names(function))
+        return rule
+    try:
+        return RULES.get(function) if isinstance(function, Hashable) else None
+    except TypeError:
+        return None
+
+
+def _parameter_names(function: Any) -> tuple[str, ...]:
+    try:
+        return tuple(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return ()
+
+
+from sterna.compiler.frontend.rules import builtin, dtypes, language, mathematics  # noqa: E402,F401  (fill the tables)

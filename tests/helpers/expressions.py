@@ -1,0 +1,204 @@
+"""Random kernel expressions with known types, as source text.
+
+Every expression has a type: a dtype name (strong), ``int`` or ``float`` (Python's, weak), and weak ints have
+bounds, so that what is generated has one meaning: NumPy's (NEP 50).  Left out on purpose is only what Python and
+a device cannot agree on by design: weak integers past 64 bits, a Python int out of range for the strong
+type it meets, and float to integer out of range.  Only correctly rounded operations are used, so results are
+compared exactly.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from helpers.values import FLOATS, INTEGERS, REAL
+
+__all__ = ["NUMERIC", "Draw", "Expr", "Expressions", "Scope"]
+
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+NUMERIC = (*INTEGERS, *FLOATS)
+_LIMIT = 2**40
+_FLOAT_LITERALS = (0.0, 0.5, 1.0, -1.5, 3.1, 0.1, 1e-3, 1e10, -7.25)
+
+
+@dataclass(frozen=True)
+class Expr:
+    """Source text, type, and for a weak int the range of its values."""
+
+    text: str
+    type: str
+    low: int = 0
+    high: int = 0
+
+
+@dataclass
+class Scope:
+    """What an expression may mention."""
+
+    names: list[Expr] = field(default_factory=list)
+
+    def of_type(self, wanted: str) -> list[Expr]:
+        """Names of one type."""
+        return [e for e in self.names if e.type == wanted]
+
+
+def _promotions() -> dict[str, list[tuple[str, str]]]:
+    """Result type → pairs of strong types that give it."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for a, b in itertools.product(REAL, REAL):
+        if a != b and a != "bool" and b != "bool":
+            found.setdefault(str(np.result_type(a, b)), []).append((a, b))
+    return found
+
+
+_PROMOTIONS = _promotions()
+
+
+class Expressions:
+    """Draws expressions of a wanted type.
+
+    Parameters
+    ----------
+    draw : callable
+        Hypothesis' draw function.
+    """
+
+    def __init__(self, draw: Draw) -> None:
+        self.draw = draw
+
+    def choose(self, *items: Any) -> Any:
+        """One of `items`; shrinks towards the first."""
+        return self.draw(st.sampled_from(items))
+
+    def integer(self, low: int, high: int) -> int:
+        """An int in a range."""
+        return self.draw(st.integers(low, high))
+
+    def strong(self, wanted: str, scope: Scope, depth: int) -> Expr:
+        """An expression of a strong type (``bool`` included)."""
+        if wanted == "bool":
+            return Expr(self.condition(scope, depth, strong=True), "bool")
+        known = scope.of_type(wanted)
+        if depth <= 0 or (known and self.integer(0, 3) == 0):
+            return self.choose(*known) if known else Expr(f"np.{wanted}({self._literal(wanted)})", wanted)
+        rules = [self._arithmetic, self._mixed, self._with_weak, self._unary, self._select, self._extreme]
+        rules.append(self._bits if wanted in INTEGERS else self._rounded)
+        text = self.choose(*rules)(wanted, scope, depth - 1)
+        return Expr(f"({text})", wanted)
+
+    def weak_int(self, scope: Scope, depth: int) -> Expr:
+        """A Python int with known bounds."""
+        known = scope.of_type("int")
+        if depth <= 0 or self.integer(0, 2) == 0:
+            if known and self.integer(0, 2):
+                return self.choose(*known)
+            value = self.integer(0, 100)
+            return Expr(str(value), "int", value, value)
+        a, b = self.weak_int(scope, depth - 1), self.weak_int(scope, depth - 1)
+        op = self.choose("+", "-", "*", "//", "%", "&", "|", "^")
+        if op in "//%":
+            value = self.integer(1, 9)
+            low, high = (a.low // value, a.high // value) if op == "//" else (0, value - 1)
+            return Expr(f"({a.text} {op} {value})", "int", low, high)
+        if op in "&|^":
+            if min(a.low, b.low) < 0:
+                op = "+"
+            else:
+                return Expr(f"({a.text} {op} {b.text})", "int", 0, 2 ** max(a.high, b.high).bit_length() - 1)
+        combine = {"*": operator.mul, "+": operator.add, "-": operator.sub}[op]
+        corners = [combine(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
+        if max(map(abs, corners)) > _LIMIT:
+            return a
+        return Expr(f"({a.text} {op} {b.text})", "int", min(corners), max(corners))
+
+    def weak_float(self, scope: Scope, depth: int) -> Expr:
+        """A Python float."""
+        known = scope.of_type("float")
+        if depth <= 0 or self.integer(0, 2) == 0:
+            literal = Expr(repr(self.choose(*_FLOAT_LITERALS)), "float")
+            return self.choose(*known) if known and self.integer(0, 1) else literal
+        a = self.weak_float(scope, depth - 1)
+        if self.integer(0, 2) == 0:
+            return Expr(f"({self.weak_int(scope, depth - 1).text} / {self.integer(1, 9)})", "float")
+        b = self.weak_float(scope, depth - 1)
+        return Expr(f"({a.text} {self.choose('+', '-', '*')} {b.text})", "float")
+
+    def condition(self, scope: Scope, depth: int, strong: bool = False) -> str:
+        """A truth value; `strong`: a NumPy bool, fit for bitwise operators and storing."""
+        known = scope.of_type("bool")
+        if known and self.integer(0, 3) == 0:
+            return self.choose(*known).text
+        if depth > 0 and self.integer(0, 2) == 0:
+            a, b = self.condition(scope, depth - 1, strong), self.condition(scope, depth - 1, strong)
+            joined = self.choose("&", "|", "^") if strong else self.choose("and", "or")
+            return f"({a} {joined} {b})"
+        if depth > 0 and not strong and self.integer(0, 4) == 0:
+            return f"(not {self.condition(scope, depth - 1)})"
+        op = self.choose("<", "<=", "==", "!=", ">", ">=")
+        if not strong and self.integer(0, 2) == 0:
+            return f"({self.weak_int(scope, depth - 1).text} {op} {self.weak_int(scope, depth - 1).text})"
+        a, b = self.choose(*NUMERIC), self.choose(*NUMERIC)
+        return f"({self.strong(a, scope, depth - 1).text} {op} {self.strong(b, scope, depth - 1).text})"
+
+    # ---- rules: text of an expression of a strong type, with operands one level less deep ------------
+
+    def _literal(self, wanted: str) -> str:
+        if wanted in FLOATS:
+            return repr(self.choose(*_FLOAT_LITERALS))
+        return str(self.integer(0 if wanted.startswith("u") else -100, 100))
+
+    def _arithmetic(self, wanted: str, scope: Scope, depth: int) -> str:
+        a, b = self.strong(wanted, scope, depth), self.strong(wanted, scope, depth)
+        return f"{a.text} {self.choose('+', '-', '*', '//', '%', *(['/'] if wanted in FLOATS else []))} {b.text}"
+
+    def _mixed(self, wanted: str, scope: Scope, depth: int) -> str:
+        pairs = _PROMOTIONS.get(wanted)
+        if not pairs:
+            return self._arithmetic(wanted, scope, depth)
+        left, right = self.choose(*pairs)
+        a, b = self.strong(left, scope, depth), self.strong(right, scope, depth)
+        return f"{a.text} {self.choose('+', '-', '*')} {b.text}"
+
+    def _with_weak(self, wanted: str, scope: Scope, depth: int) -> str:
+        a = self.strong(wanted, scope, depth)
+        if wanted in FLOATS and self.integer(0, 1):
+            b = self.weak_float(scope, min(depth, 1))
+        else:
+            b = self.weak_int(scope, min(depth, 1))
+            if not 0 <= b.low <= b.high <= 100:
+                b = Expr(str(self.integer(0, 100)), "int")
+        op = self.choose("+", "-", "*")
+        return f"{a.text} {op} {b.text}" if self.integer(0, 1) else f"{b.text} {op} {a.text}"
+
+    def _unary(self, wanted: str, scope: Scope, depth: int) -> str:
+        a = self.strong(wanted, scope, depth).text
+        if wanted in INTEGERS and self.integer(0, 1):
+            return f"~{a}"
+        return self.choose(f"-{a}", f"abs({a})", f"+{a}")
+
+    def _select(self, wanted: str, scope: Scope, depth: int) -> str:
+        a, b = self.strong(wanted, scope, depth), self.strong(wanted, scope, depth)
+        return f"{a.text} if {self.condition(scope, depth)} else {b.text}"
+
+    def _extreme(self, wanted: str, scope: Scope, depth: int) -> str:
+        a, b = self.strong(wanted, scope, depth), self.strong(wanted, scope, depth)
+        return f"{self.choose('min', 'max')}({a.text}, {b.text})"
+
+    def _bits(self, wanted: str, scope: Scope, depth: int) -> str:
+        a = self.strong(wanted, scope, depth).text
+        if self.integer(0, 2) == 0:
+            return f"{a} {self.choose('<<', '>>')} {self.integer(0, 70)}"
+        return f"{a} {self.choose('&', '|', '^', '<<', '>>')} {self.strong(wanted, scope, depth).text}"
+
+    def _rounded(self, wanted: str, scope: Scope, depth: int) -> str:
+        a = self.strong(wanted, scope, depth).text
+        if self.integer(0, 2) == 0:
+            return f"math.copysign({a}, {self.strong(wanted, scope, depth).text})"
+        return f"{self.choose('math.sqrt', 'math.fabs', 'np.floor', 'np.ceil', 'np.trunc', 'np.rint')}({a})"
