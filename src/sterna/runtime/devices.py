@@ -15,7 +15,7 @@ from typing import Any
 from sterna.targets.base import Device
 from sterna.targets.registry import TARGETS, target
 
-__all__ = ["current_device", "current_stream", "device", "device_named", "device_of", "devices", "on", "synchronize"]
+__all__ = ["active_stream", "current_device", "current_stream", "device", "device_named", "device_of", "devices", "on", "synchronize"]
 
 _DEFAULT = "cpu"
 _lock = threading.Lock()
@@ -101,6 +101,12 @@ def current_stream() -> Any:
     """The stream of the innermost ``with sterna.on(…)`` block, or None for the device's own."""
     active = _current.get()
     return None if active is None else active[1]
+
+
+def active_stream(where: Device) -> Any:
+    """The stream of the innermost ``with sterna.on(…)`` block if it is for this device, else None: its default one."""
+    active = _current.get()
+    return active[1] if active is not None and active[0] is where else None
 
 
 @contextmanager

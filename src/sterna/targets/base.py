@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sterna.abi import ArgLayout
     from sterna.image.format import KernelImage
 
-__all__ = ["Device", "Limits", "LoadedModule", "Target", "TargetCompiler", "TargetRuntime"]
+__all__ = ["Device", "ModuleLost", "Limits", "LoadedModule", "Target", "TargetCompiler", "TargetRuntime"]
 
 
 @frozen

@@ -13,6 +13,7 @@ from sterna.compiler.codegen.llvm.layout import Value, components
 from sterna.compiler.codegen.llvm.module import ModuleContext, entry_symbol
 from sterna.compiler.codegen.llvm.statements import emit_body
 from sterna.compiler.codegen.simt.frame import STATE_WORDS, SimtFrame, state_words
+from sterna.compiler.codegen.simt.printing import emit_print
 from sterna.compiler.codegen.simt.profile import SimtProfile
 from sterna.compiler.ir import nodes as ir
 from sterna.types import ArrayType, itemsize
@@ -44,6 +45,10 @@ class SimtContext(ModuleContext):
         if self.helper(name, f"{name} = internal {space}global [{nbytes} x i8] undef, align 16"):
             self.shared_bytes += nbytes
         return (self._generic(e, name), *(str(n) for n in node.shape))
+
+    def print_line(self, e: FunctionEmitter, node: ir.Print) -> None:
+        """A ``print``."""
+        emit_print(self, e, node)
 
     def _generic(self, e: FunctionEmitter, name: str) -> str:
         space = self.profile.shared_space
