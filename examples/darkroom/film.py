@@ -45,12 +45,12 @@ class Recipe(NamedTuple):
     grain : float
         Strength of the film grain; 0 for none.
     contrast : float
-        Share of the tone curve; 0 prints straight, 1 prints by the curve alone.
+        0 prints by the tone curve alone, 1 bends it to a full S.
     """
 
-    sharpen: float = 0.6
-    grain: float = 0.025
-    contrast: float = 0.75
+    sharpen: float = 0.4
+    grain: float = 0.03
+    contrast: float = 0.35
 
 
 RADIUS = 6
@@ -68,10 +68,9 @@ def _linear_light() -> np.ndarray:
 
 
 def _tone_curve(size: int = 1024) -> np.ndarray:
-    """Linear light to print density: sRGB encoding followed by a gentle S (smoothstep), as float32."""
+    """sRGB encoding (IEC 61966-2-1) of linear light 0…1, as float32."""
     light = np.linspace(0.0, 1.0, size)
-    straight = np.where(light <= 0.0031308, light * 12.92, 1.055 * light ** (1 / 2.4) - 0.055)
-    return (straight * straight * (3.0 - 2.0 * straight)).astype(np.float32)
+    return np.where(light <= 0.0031308, light * 12.92, 1.055 * light ** (1 / 2.4) - 0.055).astype(np.float32)
 
 
 def _weights() -> np.ndarray:
@@ -84,7 +83,7 @@ def _weights() -> np.ndarray:
 LINEAR = _linear_light()
 """Captured NumPy array, 256 float32: byte to linear light."""
 CURVE = _tone_curve()
-"""Captured NumPy array, 1024 float32: the tone curve."""
+"""Captured NumPy array, 1024 float32: the tone curve, linear light to density of the print."""
 WEIGHTS = _weights()
 """Captured NumPy array, 2·RADIUS + 1 float32: the blur."""
 GRAIN = sterna.to_device(np.random.default_rng(1906).standard_normal((64, 64)).astype(np.float32))

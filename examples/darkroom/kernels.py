@@ -81,8 +81,9 @@ def print_picture(light, blurred, printed, recipe):
         here = light[row, column, channel]
         sharp = here + (here - blurred[row, column, channel]) * recipe.sharpen
         grainy = sharp + sharp * grain
-        straight = min(max(grainy, 0.0), 1.0)
-        density = tone(grainy) * recipe.contrast + straight * (1.0 - recipe.contrast)
+        density = tone(grainy)
+        bent = density * density * (3.0 - 2.0 * density)
+        density += (bent - density) * recipe.contrast
         printed[row, column, channel] = np.uint8(density * 255.0 + 0.5)
 
 

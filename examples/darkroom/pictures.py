@@ -44,6 +44,7 @@ def plot_histogram(before: np.ndarray, counts: np.ndarray, path: Path) -> None:
             axes.fill_between(np.arange(256), levels[channel], color=colour, alpha=0.25, linewidth=0)
             axes.plot(levels[channel], color=colour, linewidth=1, label=colour.removeprefix("tab:"))
         axes.set(title=title, xlabel="level", xlim=(0, 255))
-    panels[0].set(ylabel="pixels", ylim=(0, None))
+    highest = max(int(before[:, 1:-1].max()), int(counts[:, 1:-1].max()), 1)  # black and white may be off the scale
+    panels[0].set(ylabel="pixels", ylim=(0, 1.05 * highest))
     panels[1].legend(frameon=False)
     figure.savefig(path, dpi=120)

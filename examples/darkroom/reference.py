@@ -41,8 +41,9 @@ def develop_reference(picture: np.ndarray, film: Film, recipe: Recipe, exposure:
     grain = (pattern[np.ix_(rows, columns)] * recipe.grain)[..., None]
     sharp = light + (light - blurred) * recipe.sharpen
     grainy = sharp + sharp * grain
-    straight = np.clip(grainy, 0.0, 1.0)
-    density = _toned(grainy) * recipe.contrast + straight * (1.0 - recipe.contrast)
+    density = _toned(grainy)
+    bent = density * density * (3.0 - 2.0 * density)
+    density = density + (bent - density) * recipe.contrast
     return (density * 255.0 + 0.5).astype(np.uint8)
 
 

@@ -62,6 +62,7 @@ def main(folder: Path, role: str) -> None:
         "kernels": list(kernels.__all__),
         "compile_ms": watch.compile_ms,
         "first_launch_ms": watch.first_launch_ms,
+        "again_ms": watch.again_ms,
         "records": {name: len(compiled.relocations) for name, compiled in watch.compiled.items()},
         "addresses": _addresses(watch.compiled),
         "exposures": developed.exposures,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, overload
 
-from sterna.errors import CompilerUnavailable, DeviceOnlyError, LaunchError, SignatureError
+from sterna.errors import CompileError, CompilerUnavailable, DeviceOnlyError, LaunchError, SignatureError
 from sterna.image.format import KernelImage
 from sterna.options import CompileOptions
 from sterna.relocation.record import RelocationRecord
@@ -49,7 +49,11 @@ def _load_compiler(what: str) -> Any:
 def _compile(request: CompileRequest) -> KernelImage:
     what = f"kernel {request.name}{signature_text(request.types)} for {request.device.target}"
     stats.count_compile(what)
-    image: KernelImage = _load_compiler(what).compile_kernel(request).image
+    compiler = _load_compiler(what)
+    try:
+        image: KernelImage = compiler.compile_kernel(request).image
+    except CompileError as error:  # the user's line is in the message; the compiler's own frames help nobody
+        raise error.with_traceback(None) from None
     return image
 
 

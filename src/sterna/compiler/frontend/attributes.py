@@ -122,7 +122,9 @@ def _array_attribute(frame: Frame, node: ast.AST, value: Rt, t: ArrayType, name:
             return Rt(_transposed(expr, t, tuple(reversed(range(t.ndim)))))
         if name in ("size", "nbytes"):
             size = Const(itemsize(t.dtype), PYINT) if name == "nbytes" else None
-            return Rt(_product([*(extent(expr, axis).expr for axis in range(t.ndim)), *([size] if size else [])]), False, True)
+            return Rt(
+                _product([*(extent(expr, axis).expr for axis in range(t.ndim)), *([size] if size else [])]), False, True
+            )
         return BoundMethod(stable, name)
     if name in ("real", "imag"):
         return _complex_part(frame, node, expr, t, name)
@@ -207,7 +209,9 @@ def record_field(frame: Frame, node: ast.AST, expr: Expr, t: RecordRefType, name
         if isinstance(found, Scalar):
             # the record reference keeps its own type; addend and extent name the interior place of the field
             inner = RecordType((Field(field.name, field.type, 0),), size)
-            ref = HostRef(expr.kind, expr.path, RecordRefType(inner, t.space, t.readonly), expr.addend + field.offset, size)
+            ref = HostRef(
+                expr.kind, expr.path, RecordRefType(inner, t.space, t.readonly), expr.addend + field.offset, size
+            )
             return Rt(FieldRef(ref, name, found))
     return Rt(FieldRef(expr, name, found))
 

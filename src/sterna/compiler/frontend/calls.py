@@ -11,7 +11,7 @@ import numpy as np
 from sterna.compiler.frontend.captures import constant_value
 from sterna.compiler.frontend.frame import Frame, tuple_items
 from sterna.compiler.frontend.functions import call_closure, call_function
-from sterna.compiler.frontend.values import BoundMethod, Closure, Rt, Static, TupleValue, Value, describe, struct_value
+from sterna.compiler.frontend.values import BoundMethod, Closure, Rt, Static, Value, describe, struct_value
 from sterna.compiler.ir.nodes import HostRef
 from sterna.typeof import is_struct_class, struct_fields
 from sterna.types import StructType
@@ -23,12 +23,11 @@ def call(frame: Frame, node: ast.Call) -> Value:
     """Translate a call."""
     from sterna.compiler.frontend.expressions import expression
 
-    mark, walrus = len(frame.out), frame.walrus
+    mark = len(frame.out)
     function = expression(frame, node.func)
     args, keywords = _arguments(frame, node)
     if isinstance(function, BoundMethod) and len(frame.out) > mark:
         function = BoundMethod(frame.stable(function.receiver), function.name)
-    del walrus
     return call_value(frame, node, function, args, keywords)
 
 
@@ -124,11 +123,14 @@ def construct(frame: Frame, node: ast.AST, cls: type[Any], args: list[Value], ke
 
 def _check_constructor(frame: Frame, node: ast.AST, cls: type[Any]) -> None:
     if issubclass(cls, tuple):
-        if cls.__new__ is not cls.__dict__.get("__new__", cls.__new__) or "__init__" in cls.__dict__:
+        generated = str(cls.__new__.__module__).startswith("namedtuple_")  # what collections.namedtuple made
+        if not generated or cls.__init__ is not tuple.__init__:
             frame.unsupported(node, f"{cls.__name__} has its own constructor", "make it on the host")
         return
     if hasattr(cls, "__post_init__"):
-        frame.unsupported(node, f"{cls.__name__} has __post_init__, which device code cannot run", "make it on the host")
+        frame.unsupported(
+            node, f"{cls.__name__} has __post_init__, which device code cannot run", "make it on the host"
+        )
     for field in dataclasses.fields(cls):
         if not field.init:
             frame.unsupported(node, f"field {field.name} of {cls.__name__} has init=False", "make it on the host")
@@ -146,8 +148,3 @@ def _field_default(frame: Frame, node: ast.AST, cls: type[Any], name: str) -> Va
     if value is None:
         frame.unsupported(node, f"the default of field {name} of {cls.__name__} is no constant", "give the field")
     return value
-
-
-def as_tuple(value: Value) -> TupleValue | None:
-    """`value` if it is a tuple by items."""
-    return value if isinstance(value, TupleValue) else None

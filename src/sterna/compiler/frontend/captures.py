@@ -65,7 +65,12 @@ class Names:
             return self._builtin(frame, node, chain)
         capture, rest = found
         left = [part for part in rest.split(".") if part]
-        if left and isinstance(capture.value, enum.Enum) and left[0] == "value" and capture.kind is CaptureKind.CONSTANT:
+        if (
+            left
+            and isinstance(capture.value, enum.Enum)
+            and left[0] == "value"
+            and capture.kind is CaptureKind.CONSTANT
+        ):
             left = left[1:]
         return self.value(frame, node, capture), left
 

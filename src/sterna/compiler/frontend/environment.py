@@ -20,7 +20,6 @@ from sterna.compiler.frontend.values import (
     TupleValue,
     Value,
     describe,
-    describe_type,
     is_constant,
     items_of,
     runtime_expr,
@@ -31,7 +30,7 @@ from sterna.types import BOOL, Type
 if TYPE_CHECKING:
     from sterna.compiler.frontend.frame import Frame
 
-__all__ = ["Edge", "Env", "Slot", "conform", "flag_of", "merge", "merge_slots"]
+__all__ = ["Edge", "Env", "Slot", "conform", "flag_of", "merge", "merge_slots", "settled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +192,3 @@ def settled(frame: Frame, name: str, slot: Slot) -> Slot:
 
 def _is_nonneg_const(expr: Expr) -> bool:
     return isinstance(expr, Const) and isinstance(expr.value, int) and expr.value >= 0
-
-
-def describe_home(t: Type) -> str:
-    """A type for a conflict message."""
-    return describe_type(t)

@@ -20,11 +20,11 @@ from sterna.compiler.frontend.environment import Edge, merge
 from sterna.compiler.frontend.frame import Frame, tuple_items
 from sterna.compiler.frontend.promotion import convert, join_types
 from sterna.compiler.frontend.subscripts import subscript
-from sterna.compiler.frontend.values import Closure, Rt, Static, TupleValue, Value, describe, runtime_expr
-from sterna.compiler.ir.nodes import Assign, Const, Expr, If, IfExp, Local, Stmt, Unary
-from sterna.types import BOOL, NONE, Scalar
+from sterna.compiler.frontend.values import Closure, Rt, Static, TupleValue, Value, describe, runtime_expr, static_text
+from sterna.compiler.ir.nodes import Assign, Const, Expr, If, IfExp, Local, Unary
+from sterna.types import BOOL, NONE
 
-__all__ = ["condition", "expression", "operands"]
+__all__ = ["branch", "closure", "condition", "conditional", "expression", "operands"]
 
 Translator = Callable[[Frame, Any], Value]
 _TRANSLATORS: dict[type[ast.AST], Translator] = {}
@@ -150,8 +150,7 @@ def _binop(frame: Frame, node: ast.BinOp) -> Value:
         spine.append(base)
         base = base.left
     value = expression(frame, base)
-    depth = 0
-    for step in reversed(spine):
+    for depth, step in enumerate(reversed(spine), 1):
         mark, walrus = len(frame.out), frame.walrus
         right = expression(frame, step.right)
         if len(frame.out) > mark:
@@ -160,7 +159,6 @@ def _binop(frame: Frame, node: ast.BinOp) -> Value:
         if op is None:
             frame.unsupported(step, "operator @ cannot be used in device code", "write the loops of the product")
         value = operators.binary(frame, step, op, value, right)
-        depth += 1
         if depth % _SPINE == 0:
             value = frame.stable(value)
     return value
@@ -255,7 +253,8 @@ def conditional(
     if not isinstance(joined, tuple):
         frame.out.append(If(test, a_out, b_out, frame.line))
         frame.env = merge(frame, [a_edge, b_edge])
-        return joined
+        static: Value = joined
+        return static
     t, exprs, pybool = joined
     home = frame.fresh(t)
     a_out.append(Assign(home, convert(exprs[0], t), frame.line))
@@ -278,7 +277,9 @@ def _carried(frame: Frame, value: Value, edge: Edge) -> Value:
 def _nonneg(value: Value) -> bool:
     if not isinstance(value, Rt):
         return False
-    return value.nonneg or (isinstance(value.expr, Const) and isinstance(value.expr.value, int) and value.expr.value >= 0)
+    return value.nonneg or (
+        isinstance(value.expr, Const) and isinstance(value.expr.value, int) and value.expr.value >= 0
+    )
 
 
 def _join_values(frame: Frame, a: Value, b: Value, node: ast.AST | None) -> Any:
@@ -306,9 +307,7 @@ def _word(frame: Frame, value: Value) -> Expr | None:
 @_translates(ast.IfExp)
 def _ifexp(frame: Frame, node: ast.IfExp) -> Value:
     test = condition(frame, node.test)
-    return conditional(
-        frame, test, lambda: expression(frame, node.body), lambda: expression(frame, node.orelse), node
-    )
+    return conditional(frame, test, lambda: expression(frame, node.body), lambda: expression(frame, node.orelse), node)
 
 
 @_translates(ast.BoolOp)
@@ -320,10 +319,9 @@ def _boolop(frame: Frame, node: ast.BoolOp) -> Value:
         value = expression(frame, node.values[k])
         if k + 1 == len(node.values):
             return value
-        if isinstance(value, Rt) and value.type == BOOL and not isinstance(value.expr, Const):
-            kept: Value = value if isinstance(value.expr, Local) else frame_value(value)
-        else:
-            kept = frame.stable(value)
+        # a truth value is read once, as the test itself; anything else is also the result
+        is_test = isinstance(value, Rt) and value.type == BOOL
+        kept = value if is_test else frame.stable(value)
         test = operators.truth(frame, kept, node.values[k])
         if isinstance(test, Const):
             return from_index(k + 1) if bool(test.value) is is_and else kept
@@ -335,11 +333,6 @@ def _boolop(frame: Frame, node: ast.BoolOp) -> Value:
         return conditional(frame, test, lambda: decided, lambda: from_index(k + 1), node)
 
     return from_index(0)
-
-
-def frame_value(value: Value) -> Value:
-    """A truth value is read once (the test itself), so it needs no temporary."""
-    return value
 
 
 @_translates(ast.Compare)
@@ -387,9 +380,9 @@ def _compare_one(frame: Frame, node: ast.AST, op: ast.cmpop, left: Value, right:
 
 def _contains(frame: Frame, node: ast.AST, item: Value, container: Value) -> Rt:
     """``item in tuple``: identity or equality with one of its items."""
-    if isinstance(container, Static) and isinstance(item, Static):
-        if isinstance(container.value, str) and isinstance(item.value, str):
-            return Rt(Const(item.value in container.value, BOOL), True)
+    texts = static_text(item), static_text(container)
+    if texts[0] is not None and texts[1] is not None:
+        return Rt(Const(texts[0] in texts[1], BOOL), True)
     items = tuple_items(frame, container, node)
     if items is None:
         hint = "write a loop that compares" if isinstance(container, Rt) else ""
@@ -441,18 +434,3 @@ def _subscript(frame: Frame, node: ast.Subscript) -> Value:
 @_translates(ast.Call)
 def _call(frame: Frame, node: ast.Call) -> Value:
     return call(frame, node)
-
-
-def number(frame: Frame, node: ast.expr, what: str) -> Rt:
-    """Translate an expression that must be a scalar."""
-    return operators.scalar(frame, expression(frame, node), node, what)
-
-
-def statements_of(out: list[Stmt]) -> int:
-    """Number of statements made so far (a mark for `Frame.spill`)."""
-    return len(out)
-
-
-def is_scalar(value: Value) -> bool:
-    """Whether a value is a number or boolean."""
-    return isinstance(value, Rt) and isinstance(value.expr.type, Scalar)

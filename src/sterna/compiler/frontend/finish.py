@@ -51,7 +51,9 @@ def _raising(reached: dict[str, Specialisation]) -> set[str]:
     return raising
 
 
-def _renumber(functions: dict[str, Function], sites: tuple[ErrorSite, ...]) -> tuple[dict[str, Function], tuple[ErrorSite, ...]]:
+def _renumber(
+    functions: dict[str, Function], sites: tuple[ErrorSite, ...]
+) -> tuple[dict[str, Function], tuple[ErrorSite, ...]]:
     """Error indices in order of first use; sites nobody uses are dropped."""
     used: dict[int, int] = {}
     for function in functions.values():
@@ -68,7 +70,7 @@ def _renumber(functions: dict[str, Function], sites: tuple[ErrorSite, ...]) -> t
             return node
         if isinstance(node, Raise):
             return replace(node, error=used[index])
-        return replace(node, check=used[index])  # type: ignore[arg-type,type-var]
+        return replace(node, check=used[index])  # type: ignore[arg-type]
 
     return (
         {name: rewrite_function(function, renumbered) for name, function in functions.items()},

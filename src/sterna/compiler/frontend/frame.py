@@ -313,8 +313,9 @@ class Frame:
     def note_return(self, value: Value, node: ast.AST) -> Expr | None:
         """Join `value` into what the function returns; the expression to return."""
         expr = runtime_expr(value)
+        t: Type = NONE
         if expr is not None and expr.type == NONE:
-            expr, t = None, NONE
+            expr = None
         elif expr is None:
             self._static_return(value, node)
             return None
@@ -377,7 +378,7 @@ def freeze(statements: Sequence[Stmt], dropped: set[str]) -> tuple[Stmt, ...]:
 
 def tuple_items(frame: Frame, value: Value, node: ast.AST) -> tuple[Value, ...] | None:
     """Items of a tuple or struct value, made stable first; None for other values."""
-    if isinstance(value, Rt) and isinstance(value.expr.type, TupleType | StructType):
-        if not isinstance(value.expr, MakeTuple):
-            value = frame.stable(value)
+    known = isinstance(value, Rt) and not isinstance(value.expr, MakeTuple)
+    if known and isinstance(value, Rt) and isinstance(value.expr.type, TupleType | StructType):
+        value = frame.stable(value)
     return items_of(value)

@@ -16,17 +16,24 @@ from sterna.compiler.frontend.environment import Env, Slot
 from sterna.compiler.frontend.frame import Frame
 from sterna.compiler.frontend.scopes import own_names, read_names
 from sterna.compiler.frontend.values import (
-    BoundMethod, Closure, IterValue, RangeValue, Rt, TupleValue, Value, is_none, runtime_expr, shape_key,
+    BoundMethod,
+    Closure,
+    IterValue,
+    RangeValue,
+    Rt,
+    TupleValue,
+    Value,
+    is_none,
+    runtime_expr,
+    shape_key,
 )  # fmt: skip
 from sterna.compiler.ir.nodes import Call, Const, Expr, ExprStatement, Local
-from sterna.types import NONE, VOID, Type
+from sterna.types import NONE, VOID, Scalar, Type
 
 __all__ = ["bind", "call_closure", "call_function"]
 
 
-def call_function(
-    frame: Frame, node: ast.AST, owner: int, args: list[Value], keywords: dict[str, Value]
-) -> Value:
+def call_function(frame: Frame, node: ast.AST, owner: int, args: list[Value], keywords: dict[str, Value]) -> Value:
     """Call of a captured function, by its ordinal."""
     build = frame.build
     function = build.scan.functions[owner].function
@@ -34,13 +41,13 @@ def call_function(
     if isinstance(tree, ast.AsyncFunctionDef):
         frame.unsupported(node, f"{function.__name__} is a coroutine", "device code has no async")
     shown = function.__name__
-    bound = bind(frame, node, tree.args, shown, args, keywords, lambda name: build.names.default(frame, node, owner, name))
+    bound = bind(
+        frame, node, tree.args, shown, args, keywords, lambda name: build.names.default(frame, node, owner, name)
+    )
     return _specialised(frame, node, owner, tree, shown, "", bound, frozenset(), None)
 
 
-def call_closure(
-    frame: Frame, node: ast.AST, closure: Closure, args: list[Value], keywords: dict[str, Value]
-) -> Value:
+def call_closure(frame: Frame, node: ast.AST, closure: Closure, args: list[Value], keywords: dict[str, Value]) -> Value:
     """Call of a nested function or lambda."""
     defaults = dict(closure.defaults)
     bound = bind(frame, node, closure.node.args, closure.name, args, keywords, lambda name: defaults[name])
@@ -70,7 +77,11 @@ def bind(
         if name in bound:
             frame.fail(node, f"{shown} is given argument {name} twice")
         if name in only_positional or name not in (*positional, *only_keyword):
-            frame.fail(node, f"{shown} has no parameter {name}", f"its parameters are {', '.join([*positional, *only_keyword])}")
+            frame.fail(
+                node,
+                f"{shown} has no parameter {name}",
+                f"its parameters are {', '.join([*positional, *only_keyword])}",
+            )
         bound[name] = value
     with_default = set(positional[len(positional) - len(a.defaults) :]) if a.defaults else set()
     with_default |= {arg.arg for arg, d in zip(a.kwonlyargs, a.kw_defaults, strict=True) if d is not None}
@@ -104,8 +115,8 @@ class _Flattened:
             return ("none",), Rt(Const(None, NONE))
         expr = runtime_expr(value)
         if expr is not None:
-            if isinstance(expr, Const) and not isinstance(value, TupleValue):
-                expr = self.frame.cast(expr, expr.type, self.frame.node) if expr.type.kind in "iu" else expr  # type: ignore[union-attr]
+            if isinstance(expr, Const) and isinstance(expr.type, Scalar):
+                expr = self.frame.cast(expr, expr.type, self.frame.node)
             self.exprs.append(expr)
             self.params.append((name, expr.type))
             local = Local(name, expr.type)
@@ -115,9 +126,14 @@ class _Flattened:
             return shape_key(Rt(expr)), Rt(local)
         if isinstance(value, TupleValue):
             parts = [self.take(item, f"{name}[{k}]") for k, item in enumerate(value.items)]
-            return ("tuple", value.struct, tuple(k for k, _ in parts)), TupleValue(tuple(v for _, v in parts), value.struct)
+            return ("tuple", value.struct, tuple(k for k, _ in parts)), TupleValue(
+                tuple(v for _, v in parts), value.struct
+            )
         if isinstance(value, RangeValue):
-            pieces = [self.take(v, f"{name}.{p}") for v, p in ((value.start, "start"), (value.stop, "stop"), (value.step, "step"))]
+            pieces = [
+                self.take(v, f"{name}.{p}")
+                for v, p in ((value.start, "start"), (value.stop, "stop"), (value.step, "step"))
+            ]
             return ("range", tuple(k for k, _ in pieces)), RangeValue(*(v for _, v in pieces))  # type: ignore[arg-type]
         if isinstance(value, IterValue):
             parts = [self.take(item, f"{name}[{k}]") for k, item in enumerate(value.parts)]
@@ -224,4 +240,3 @@ def _call(frame: Frame, node: ast.AST, spec: Any, exprs: tuple[Expr, ...]) -> Va
         frame.out.append(ExprStatement(Call(spec.name, exprs, VOID), frame.line))
         return spec.static_return if spec.static_return is not None else Rt(Const(None, NONE))
     return Rt(Call(spec.name, exprs, returns), spec.returns_pybool)
-

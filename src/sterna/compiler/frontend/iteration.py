@@ -21,13 +21,16 @@ from sterna.types import BOOL, PYINT, ArrayType, Scalar
 __all__ = ["Sequence", "length", "make_range", "range_item", "sequence_of"]
 
 
+_ZERO, _ONE = Const(0, PYINT), Const(1, PYINT)
+
+
 @dataclass(frozen=True, slots=True)
 class Sequence:
     """``for`` over ``range(start, stop, step)``, with `item` of the counter; or over `items`, unrolled."""
 
-    start: Expr = Const(0, PYINT)
-    stop: Expr = Const(0, PYINT)
-    step: Expr = Const(1, PYINT)
+    start: Expr = _ZERO
+    stop: Expr = _ZERO
+    step: Expr = _ONE
     nonneg: bool = True
     item: Callable[[Rt], Value] | None = None
     items: tuple[Value, ...] | None = None
@@ -223,7 +226,9 @@ def _counted_iter(frame: Frame, node: ast.AST, value: IterValue) -> tuple[Rt, Ca
     n, first = parts[0]
     if value.kind == "reversed":
         last = _kept(frame, Rt(Binary("sub", n.expr, Const(1, PYINT), PYINT)))
-        return Rt(last_plus_one(last), False, True), lambda k: first(Rt(Binary("sub", last.expr, k.expr, PYINT), False, True))
+        return Rt(last_plus_one(last), False, True), lambda k: first(
+            Rt(Binary("sub", last.expr, k.expr, PYINT), False, True)
+        )
     if value.kind == "enumerate":
         start = value.start
         assert start is not None

@@ -312,7 +312,7 @@ def _one_item(
         frame.env = merge(frame, ends)
     for end in ends:
         end.out.append(Break())
-    once: Stmt = While(Const(True, BOOL), out, line)  # type: ignore[arg-type]
+    once: Stmt = While(Const(True, BOOL), out, line)
     if done is not None:
         once = If(_not(Local(done, BOOL)), [once], [], line)  # type: ignore[arg-type]
     frame.out.append(once)

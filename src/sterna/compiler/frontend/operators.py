@@ -19,8 +19,8 @@ from sterna.compiler.frontend.values import (
     TupleValue,
     Value,
     describe,
-    describe_type,
     is_none,
+    static_text,
 )  # fmt: skip
 from sterna.compiler.ir.nodes import Binary, Cast, Compare, Const, Expr, IfExp, Intrinsic, Unary
 from sterna.types import (
@@ -30,6 +30,7 @@ from sterna.types import (
     INT64,
     NONE,
     OPAQUE,
+    PYCOMPLEX,
     PYFLOAT,
     PYINT,
     TYPE_TAG,
@@ -40,7 +41,7 @@ from sterna.types import (
     Type,
 )  # fmt: skip
 
-__all__ = ["BINARY_NAMES", "binary", "compare", "equal", "scalar", "truth", "unary"]
+__all__ = ["BINARY_NAMES", "binary", "compare", "equal", "identity", "scalar", "truth", "unary", "word_of"]
 
 BINARY_NAMES: dict[type[ast.operator], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.FloorDiv: "floordiv",
@@ -126,9 +127,9 @@ def _nonneg(expr: Expr) -> bool:
 
 def _sequence(frame: Frame, node: ast.AST, op: str, left: Value, right: Value) -> Value | None:
     """Tuple and string concatenation and repetition known at compile time."""
-    if isinstance(left, Static) and isinstance(right, Static) and op == "add":
-        if isinstance(left.value, str) and isinstance(right.value, str):
-            return Static(left.value + right.value)
+    texts = static_text(left), static_text(right)
+    if texts[0] is not None and texts[1] is not None and op == "add":
+        return Static(texts[0] + texts[1])
     a, b = tuple_items(frame, left, node), tuple_items(frame, right, node)
     if a is not None and b is not None and op == "add":
         return TupleValue(a + b)
@@ -143,9 +144,9 @@ def _sequence(frame: Frame, node: ast.AST, op: str, left: Value, right: Value) -
 def _fold(op: str, x: Const, y: Const) -> Value | None:
     """Arithmetic of two Python constants, done now; None where Python would raise."""
     if op == "pow":
-        if isinstance(y.value, int) and isinstance(x.value, int) and y.value >= 0:
-            if abs(x.value).bit_length() * y.value > _MAX_FOLDED_BITS:
-                return None
+        whole = isinstance(y.value, int) and isinstance(x.value, int) and y.value >= 0
+        if whole and abs(x.value).bit_length() * y.value > _MAX_FOLDED_BITS:
+            return None
         function: Callable[[Any, Any], Any] = operator.pow
     elif op == "shl" and (not isinstance(y.value, int) or not 0 <= y.value <= _MAX_FOLDED_BITS):
         return None
@@ -157,7 +158,7 @@ def _fold(op: str, x: Const, y: Const) -> Value | None:
         return None
     kind = {int: PYINT, float: PYFLOAT}.get(type(value))
     if kind is None:
-        return Rt(Const(value, result_type(x.type, y.type))) if isinstance(value, complex) else None  # type: ignore[arg-type]
+        return Rt(Const(value, PYCOMPLEX)) if isinstance(value, complex) else None
     return Rt(Const(value, kind), False, isinstance(value, int) and value >= 0)
 
 
@@ -220,9 +221,7 @@ def _is_negative(expr: Expr) -> Expr:
     return Compare("lt", expr, Const(0, expr.type))
 
 
-def _constant_power(
-    frame: Frame, node: ast.AST, x: Expr, y: Const, tx: Scalar, ty: Scalar, t: Scalar
-) -> Value:
+def _constant_power(frame: Frame, node: ast.AST, x: Expr, y: Const, tx: Scalar, ty: Scalar, t: Scalar) -> Value:
     if t.kind in "iu" and y.value < 0:
         if not t.weak:
             frame.fail(node, "integers to negative integer powers are not allowed (NumPy raises)", "use 1.0 / x ** n")
@@ -311,9 +310,9 @@ def compare(frame: Frame, node: ast.AST, op: str, left: Value, right: Value) -> 
 def _compare_numbers(frame: Frame, node: ast.AST, op: str, left: Rt, right: Rt) -> Rt:
     (x, tx), (y, ty) = _number(left), _number(right)
     pybool = tx.weak and ty.weak
-    if pybool and isinstance(x, Const) and isinstance(y, Const):
-        if "c" not in (tx.kind, ty.kind) or op in ("eq", "ne"):
-            return Rt(Const(_COMPARE[op](x.value, y.value), BOOL), True)
+    ordered = "c" not in (tx.kind, ty.kind) or op in ("eq", "ne")
+    if pybool and ordered and isinstance(x, Const) and isinstance(y, Const):
+        return Rt(Const(_COMPARE[op](x.value, y.value), BOOL), True)
     t = result_type(tx, ty)
     if t.kind == "c" and op not in ("eq", "ne"):
         frame.fail(node, "complex numbers cannot be ordered", "compare abs(z), z.real or z.imag")
@@ -461,8 +460,3 @@ def identity(frame: Frame, node: ast.AST, left: Value, right: Value) -> Rt:
 def word_of(expr: Expr) -> Expr:
     """Identity word of an object or class as a number."""
     return Intrinsic("object.word", (expr,), UINT64)
-
-
-def show(t: Type) -> str:
-    """A type for messages."""
-    return describe_type(t)

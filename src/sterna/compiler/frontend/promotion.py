@@ -6,7 +6,7 @@ raises OverflowError.  bfloat16 is for memory only: arithmetic takes it as float
 
 from __future__ import annotations
 
-import math
+import ctypes
 from functools import lru_cache
 from typing import Any
 
@@ -93,9 +93,10 @@ def join_types(a: Type, b: Type) -> Type | None:
         items = _join_items(a.items, b.items)
         return None if items is None else StructType(a.name, a.names, items, a.is_tuple)
     if isinstance(a, ArrayType) and isinstance(b, ArrayType):
-        if (a.dtype, a.ndim, a.space) == (b.dtype, b.ndim, b.space):
-            layout = a.layout if a.layout == b.layout else "A"
-            return ArrayType(a.dtype, a.ndim, layout, a.readonly or b.readonly, a.space)
+        if (a.dtype, a.ndim, a.space) != (b.dtype, b.ndim, b.space):
+            return None
+        layout = a.layout if a.layout == b.layout else "A"
+        return ArrayType(a.dtype, a.ndim, layout, a.readonly or b.readonly, a.space)
     return None
 
 
@@ -125,14 +126,17 @@ def _constant(value: Any, t: Scalar) -> Any:
         return bool(value)
     if isinstance(value, complex) and t.kind != "c":
         return None
+    if t.kind == "c":
+        return complex(value)
     try:
-        number = complex(value) if t.kind == "c" else float(value)
+        number = float(value)
     except OverflowError:
         raise Unfit(f"the integer is too large for {t}") from None
-    if t.kind == "f" and t.bits < 64:
+    if t.kind == "f" and t.bits == 32:
+        return ctypes.c_float(number).value  # rounds, and overflows to infinity, as float32(…) does
+    if t.kind == "f" and t.bits == 16:
         with np.errstate(all="ignore"):
-            rounded = float(to_dtype(t).type(number))
-        return rounded
+            return float(np.float16(number))
     return number
 
 
@@ -174,8 +178,3 @@ def _parts(expr: Expr) -> tuple[Expr, ...]:
     t = expr.type
     assert isinstance(t, TupleType | StructType)
     return tuple(GetItem(expr, k, item) for k, item in enumerate(t.items))
-
-
-def is_whole(value: float) -> bool:
-    """Whether a float constant is an integer."""
-    return math.isfinite(value) and value == math.floor(value)

@@ -16,7 +16,13 @@ from sterna.compiler.frontend.frame import Frame, Loop, tuple_items
 from sterna.compiler.frontend.loops import for_loop, while_loop
 from sterna.compiler.frontend.promotion import convert
 from sterna.compiler.frontend.subscripts import (
-    ElementTarget, FieldTarget, Target, _index_parts, load_target, store, store_target,
+    ElementTarget,
+    FieldTarget,
+    Target,
+    _index_parts,
+    load_target,
+    store,
+    store_target,
 )  # fmt: skip
 from sterna.compiler.frontend.values import Rt, Static, TupleValue, Value, describe, is_constant, runtime_expr
 from sterna.compiler.ir.nodes import Const, Expr, ExprStatement, If, Local, Raise, Return, Unary
@@ -322,7 +328,9 @@ def _raise(frame: Frame, node: ast.Raise) -> None:
     if isinstance(exc, ast.Call):
         args = list(exc.args)
         if exc.keywords or len(args) > 1:
-            frame.unsupported(exc, "an exception with several arguments cannot be raised in device code", "give one message")
+            frame.unsupported(
+                exc, "an exception with several arguments cannot be raised in device code", "give one message"
+            )
         exc = exc.func
     cls = expression(frame, exc)
     if not (isinstance(cls, Static) and isinstance(cls.value, type) and issubclass(cls.value, BaseException)):
@@ -343,7 +351,8 @@ _MAX_DETAILS = 3
 def _message(frame: Frame, node: ast.expr) -> tuple[str, tuple[Expr, ...]]:
     """A message of constant text and up to three integers: its template and the integers."""
     parts = node.values if isinstance(node, ast.JoinedStr) else [node]
-    text, details = "", []
+    text = ""
+    details: list[Expr] = []
     for part in parts:
         plain = isinstance(part, ast.FormattedValue) and part.conversion == -1 and part.format_spec is None
         value = expression(frame, part.value if isinstance(part, ast.FormattedValue) else part)
@@ -375,4 +384,3 @@ def _nested(frame: Frame, node: ast.FunctionDef) -> None:
     if node.decorator_list:
         frame.unsupported(node, f"nested function {node.name} has a decorator", "define it outside the kernel")
     frame.assign(node.name, closure(frame, node, node.name), node)
-

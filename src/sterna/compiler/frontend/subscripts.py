@@ -25,6 +25,7 @@ from sterna.compiler.frontend.values import (
 from sterna.compiler.ir.nodes import (
     Binary,
     Cast,
+    Compare,
     Const,
     Element,
     Expr,
@@ -42,6 +43,7 @@ from sterna.types import (
     TYPE_TAG,
     UINT64,
     ArrayType,
+    Layout,
     RecordRefType,
     RecordType,
     Scalar,
@@ -100,7 +102,9 @@ def _item(frame: Frame, node: ast.Subscript, value: Value) -> Value:
     if isinstance(value, TupleValue) and value.struct is not None and not value.struct[2]:
         frame.fail(node, f"dataclass {value.struct[0]} cannot be indexed", "read its fields by name")
     if isinstance(node.slice, ast.Slice):
-        bounds = [None if b is None else expression(frame, b) for b in (node.slice.lower, node.slice.upper, node.slice.step)]
+        bounds = [
+            None if b is None else expression(frame, b) for b in (node.slice.lower, node.slice.upper, node.slice.step)
+        ]
         known = [None if b is None else static_int(b) for b in bounds]
         if items is not None and all(b is None or k is not None for b, k in zip(bounds, known, strict=True)):
             return TupleValue(items[slice(*known)])
@@ -136,7 +140,7 @@ def _dynamic_item(frame: Frame, node: ast.AST, items: tuple[Value, ...], index: 
     low, high = Const(-n, PYINT), Const(n, PYINT)
     below = operators.compare(frame, node, "lt", i, Rt(low)).expr
     above = operators.compare(frame, node, "ge", i, Rt(high)).expr
-    frame.check(Binary("or", below, above, below.type), "IndexError", "tuple index out of range")  # type: ignore[arg-type]
+    frame.check(Binary("or", below, above, below.type), "IndexError", "tuple index out of range")
     wrapped = i if i.nonneg else frame.stable(operators.binary(frame, node, "mod", i, Rt(high)))
 
     def choose(k: int) -> Value:
@@ -168,7 +172,9 @@ def _index_parts(frame: Frame, node: ast.expr) -> list[Value | SliceAxis | None]
     values = iter(operands(frame, flat))
     for part in nodes:
         if isinstance(part, ast.Slice):
-            bounds = [None if b is None else _bound(frame, b, next(values)) for b in (part.lower, part.upper, part.step)]
+            bounds = [
+                None if b is None else _bound(frame, b, next(values)) for b in (part.lower, part.upper, part.step)
+            ]
             parts.append(SliceAxis(*bounds))
         elif _is_ellipsis(part):
             parts.append(None)
@@ -311,8 +317,6 @@ def _view(frame: Frame, node: ast.AST, array: Expr, t: ArrayType, parts: list[In
             frame.fail(node, "slice step cannot be zero")
         if isinstance(part, SliceAxis) and part.step is not None and not isinstance(part.step, Const):
             step = frame.temp(part.step)
-            from sterna.compiler.ir.nodes import Compare
-
             frame.check(Compare("eq", step, Const(0, PYINT)), "ValueError", "slice step cannot be zero")
             part = replace(part, step=step)
         items.append(part.expr if isinstance(part, Rt) else part)
@@ -329,7 +333,7 @@ def _is_full(part: Index) -> bool:
     return isinstance(part, SliceAxis) and part.start is None and part.stop is None and part.step is None
 
 
-def _view_layout(t: ArrayType, parts: list[Index]) -> str:  # type: ignore[return]
+def _view_layout(t: ArrayType, parts: list[Index]) -> Layout:
     """``C`` where the view certainly stays contiguous: leading integers, one slice with step 1, full slices."""
     if t.layout != "C" or any(isinstance(part, NewAxis) for part in parts):
         return "A"
@@ -359,23 +363,35 @@ def _interior_slice(array: Expr, t: ArrayType, parts: list[Index]) -> HostRef | 
 # ---- targets ----
 
 
-def store_target(frame: Frame, node: ast.Subscript | ast.Attribute, base: Value, parts: list[Value | SliceAxis | None]) -> Target:
+def store_target(
+    frame: Frame, node: ast.Subscript | ast.Attribute, base: Value, parts: list[Value | SliceAxis | None]
+) -> Target:
     """What ``base[parts] = …`` or ``base.name = …`` writes to."""
     if isinstance(base, Rt) and isinstance(base.expr.type, RecordRefType):
         name = node.attr if isinstance(node, ast.Attribute) else _field_name(frame, node, base.expr.type, parts)
         return _field_target(frame, node, base.expr, base.expr.type, name)
     if isinstance(node, ast.Attribute):
         what = describe(base)
-        frame.fail(node, f"attribute {node.attr!r} of {what} cannot be assigned in device code", "tuples and structs are values: build a new one")
+        frame.fail(
+            node,
+            f"attribute {node.attr!r} of {what} cannot be assigned in device code",
+            "tuples and structs are values: build a new one",
+        )
     if not (isinstance(base, Rt) and isinstance(base.expr.type, ArrayType)):
         hint = "build a new tuple" if items_of(base) is not None else ""
         frame.fail(node, f"items of {describe(base)} cannot be assigned", hint)
     t = base.expr.type
     if t.readonly:
-        frame.fail(node, "this array is read-only", "a captured NumPy array is read-only: capture a sterna.Array, or pass it as an argument")
+        frame.fail(
+            node,
+            "this array is read-only",
+            "a captured NumPy array is read-only: capture a sterna.Array, or pass it as an argument",
+        )
     full = _complete(frame, node, t, parts)
     if not all(isinstance(part, Rt) for part in full):
-        frame.unsupported(node, "a slice of an array cannot be assigned in device code", "write the loop over its elements")
+        frame.unsupported(
+            node, "a slice of an array cannot be assigned in device code", "write the loop over its elements"
+        )
     if isinstance(t.dtype, RecordType):
         frame.unsupported(node, "a whole record cannot be assigned in device code", "assign its fields: a[i].x = …")
     check, exprs, nonneg = _access(frame, node, base.expr, t, [p for p in full if isinstance(p, Rt)])
@@ -386,7 +402,11 @@ def _field_name(frame: Frame, node: ast.AST, t: RecordRefType, parts: list[Value
     part = parts[0] if len(parts) == 1 else None
     if isinstance(part, Static) and isinstance(part.value, str):
         return part.value
-    frame.fail(node, "a record is indexed by the name of a field", f"its fields are {', '.join(f.name for f in t.record.fields)}")
+    frame.fail(
+        node,
+        "a record is indexed by the name of a field",
+        f"its fields are {', '.join(f.name for f in t.record.fields)}",
+    )
 
 
 def _field_target(frame: Frame, node: ast.AST, record: Expr, t: RecordRefType, name: str) -> FieldTarget:
@@ -394,7 +414,9 @@ def _field_target(frame: Frame, node: ast.AST, record: Expr, t: RecordRefType, n
     if t.readonly:
         frame.fail(node, "this record is read-only", "capture a sterna.Array, or pass the array as an argument")
     if not isinstance(found, Scalar):
-        frame.unsupported(node, f"field {name!r} holds several values and cannot be assigned at once", "assign its parts")
+        frame.unsupported(
+            node, f"field {name!r} holds several values and cannot be assigned at once", "assign its parts"
+        )
     return FieldTarget(record, name, found)
 
 

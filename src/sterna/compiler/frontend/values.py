@@ -13,7 +13,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sterna.compiler.ir.nodes import Const, Expr, GetItem, HostRef, Local, LocalArray, MakeTuple, SharedArray
+from sterna.compiler.ir.nodes import Const, Expr, GetItem, HostRef, LocalArray, MakeTuple, SharedArray
 from sterna.types import (
     NONE,
     ArrayType,
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BoundMethod", "Closure", "IterValue", "RangeValue", "Rt", "Static", "TupleValue", "Value", "describe",
-    "describe_type", "from_expr", "is_constant", "is_none", "items_of", "runtime_expr", "shape_key", "static_int", "struct_value",
+    "describe_type", "from_expr", "is_constant", "is_none", "items_of", "runtime_expr", "shape_key", "static_int",
+    "static_text", "struct_value",
 ]  # fmt: skip
 
 
@@ -136,10 +137,14 @@ def is_none(value: Value) -> bool:
 
 def static_int(value: Value) -> int | None:
     """The value of an integer (or bool) known at compile time, else None."""
-    if isinstance(value, Rt) and isinstance(value.expr, Const) and isinstance(value.expr.type, Scalar):
-        if value.expr.type.kind in "biu":
-            return int(value.expr.value)
-    return None
+    if not (isinstance(value, Rt) and isinstance(value.expr, Const) and isinstance(value.expr.type, Scalar)):
+        return None
+    return int(value.expr.value) if value.expr.type.kind in "biu" else None
+
+
+def static_text(value: Value) -> str | None:
+    """The value of a string known at compile time, else None."""
+    return value.value if isinstance(value, Static) and isinstance(value.value, str) else None
 
 
 def struct_value(t: StructType, items: tuple[Value, ...]) -> TupleValue:
@@ -250,9 +255,4 @@ def describe(value: Value) -> str:
         return "range"
     if isinstance(value, BoundMethod):
         return f"method {value.name} of {describe(value.receiver)}"
-    return value.kind
-
-
-def local_value(name: str, t: Type) -> Rt:
-    """The value of local `name`."""
-    return Rt(Local(name, t))
+    return value.kind if isinstance(value, IterValue) else "a value"

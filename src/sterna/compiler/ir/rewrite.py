@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
 from typing import Any
 
+from sterna.compiler.deep import with_deep_stack
 from sterna.compiler.ir.nodes import Expr, Function, Module, NewAxis, SliceAxis, Stmt
 
 __all__ = [
-    "Node", "children", "map_expr", "map_statements", "replace_functions", "rewrite_function", "rewrite_statements", "walk",
-    "walk_function",
+    "Node", "children", "map_expr", "map_statements", "replace_functions", "rewrite_function", "rewrite_statements",
+    "walk", "walk_function",
 ]  # fmt: skip
 
 Node = Expr | Stmt | SliceAxis | NewAxis
@@ -35,14 +35,9 @@ _CHILDREN = {
 """Fields of each node class that hold nodes or tuples of nodes, in order of evaluation."""
 
 
-@lru_cache(maxsize=128)
-def _children(cls: type) -> tuple[str, ...]:
-    return _CHILDREN.get(cls.__name__, ())
-
-
 def children(cls: type) -> tuple[str, ...]:
     """Fields of a node class that hold nodes or tuples of nodes, in order of evaluation."""
-    return _children(cls)
+    return _CHILDREN.get(cls.__name__, ())
 
 
 def walk(nodes: Iterable[Any]) -> Iterator[Any]:
@@ -52,7 +47,7 @@ def walk(nodes: Iterable[Any]) -> Iterator[Any]:
     while stack:
         node = stack.pop()
         yield node
-        for name in reversed(_children(type(node))):
+        for name in reversed(_CHILDREN.get(type(node).__name__, ())):
             child = getattr(node, name)
             if isinstance(child, tuple):
                 stack.extend(item for item in reversed(child) if not isinstance(item, str))
@@ -68,12 +63,12 @@ def walk_function(function: Function) -> Iterator[Any]:
 def map_expr(node: Any, change: Mapper) -> Any:
     """`node` (expression, slice or statement) rebuilt bottom-up: `change` of each node with its new children."""
     values: dict[str, Any] = {}
-    for name in _children(type(node)):
+    for name in _CHILDREN.get(type(node).__name__, ()):
         child = getattr(node, name)
         if isinstance(child, tuple):
-            new: Any = tuple(item if isinstance(item, str) else map_expr(item, change) for item in child)
+            new: Any = [item if isinstance(item, str) else map_expr(item, change) for item in child]
             if any(a is not b for a, b in zip(new, child, strict=True)):
-                values[name] = new
+                values[name] = tuple(new)
         elif child is not None:
             new = map_expr(child, change)
             if new is not child:
@@ -83,24 +78,28 @@ def map_expr(node: Any, change: Mapper) -> Any:
 
 def rewrite_statements(statements: Iterable[Stmt], change: Mapper) -> tuple[Stmt, ...]:
     """Statements with every node rebuilt by `change`."""
-    return tuple(map_expr(s, change) for s in statements)
+    return tuple([map_expr(s, change) for s in statements])
 
 
 def map_statements(statements: Iterable[Stmt], change: Callable[[Stmt], Iterable[Stmt]]) -> tuple[Stmt, ...]:
     """Each statement replaced by several, innermost first; expressions are left alone."""
     result: list[Stmt] = []
     for s in statements:
-        values = {
-            name: map_statements(getattr(s, name), change) for name in ("then", "orelse", "body") if hasattr(s, name)
-        }
-        changed = {name: new for name, new in values.items() if new != getattr(s, name)}
-        result.extend(change(dataclasses.replace(s, **changed) if changed else s))  # type: ignore[type-var]
+        changed: dict[str, Any] = {}
+        for name in ("then", "orelse", "body"):
+            before = getattr(s, name, None)
+            if before is not None:
+                after = map_statements(before, change)
+                if len(after) != len(before) or any(a is not b for a, b in zip(after, before, strict=True)):
+                    changed[name] = after
+        node: Any = s
+        result.extend(change(dataclasses.replace(node, **changed) if changed else node))
     return tuple(result)
 
 
 def rewrite_function(function: Function, change: Mapper) -> Function:
     """A function with every node of its body rebuilt by `change`."""
-    body = rewrite_statements(function.body, change)
+    body = with_deep_stack(rewrite_statements, function.body, change)
     return dataclasses.replace(function, body=body)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sterna.compiler.deep import with_deep_stack
 from sterna.compiler.ir import nodes as n
 from sterna.types import Scalar
 
@@ -30,9 +31,7 @@ def module_text(module: n.Module) -> str:
         ]
         parts.append("errors\n" + "\n".join(lines) + "\n")
     if module.manifest is not None and len(module.manifest):
-        lines = [
-            f"  {r.slot}: {r.kind.value} {r.path!r} +{r.addend} words {r.words} {r.type}" for r in module.manifest
-        ]
+        lines = [f"  {r.slot}: {r.kind.value} {r.path!r} +{r.addend} words {r.words} {r.type}" for r in module.manifest]
         parts.append(f"references ({module.manifest.strategy})\n" + "\n".join(lines) + "\n")
     return "\n".join(parts)
 
@@ -45,8 +44,13 @@ def function_text(function: n.Function, entry: bool = False) -> str:
     names = {name for name, _ in function.params}
     lines = [head]
     lines += [f"  local {name}: {t}" for name, t in function.locals.items() if name not in names]
-    _block(function.body, 1, lines)
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines + with_deep_stack(_body, function.body)) + "\n"
+
+
+def _body(statements: tuple[n.Stmt, ...]) -> list[str]:
+    lines: list[str] = []
+    _block(statements, 1, lines)
+    return lines
 
 
 def _block(statements: tuple[n.Stmt, ...], depth: int, lines: list[str]) -> None:

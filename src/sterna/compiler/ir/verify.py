@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sterna.compiler.deep import with_deep_stack
 from sterna.compiler.ir import nodes as n
 from sterna.compiler.ir.rewrite import walk
 from sterna.compiler.ir.text import expr_text
@@ -58,7 +59,7 @@ def verify(module: n.Module, stage: str) -> None:
     for name, function in module.functions.items():
         if function.name != name:
             raise IRError(f"function {function.name} is filed as {name}")
-        _Checker(module, function, STAGES[stage], stage).run()
+        with_deep_stack(_Checker(module, function, STAGES[stage], stage).run)
 
 
 class _Checker:
@@ -75,7 +76,11 @@ class _Checker:
         self._block(self.function.body, 0)
 
     def _wrong(self, node: Any, why: str) -> None:
-        shown = expr_text(node) if not isinstance(node, n.Stmt) else f"{type(node).__name__} at line {getattr(node, 'line', 0)}"
+        shown = (
+            expr_text(node)
+            if not isinstance(node, n.Stmt)
+            else f"{type(node).__name__} at line {getattr(node, 'line', 0)}"
+        )
         raise IRError(f"in {self.function.name} (stage {self.stage}): {why}: {shown[:300]}")
 
     def _block(self, statements: Any, loops: int) -> None:

@@ -2,13 +2,64 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from sterna.compiler.ir import nodes as ir
-from sterna.compiler.passes.split_regions import Program, split_regions
+from sterna.compiler.passes.collectives import contains_collective, functions_with_block_state, is_collective
+from sterna.compiler.passes.inline_calls import inline_calls
+from sterna.compiler.passes.interchange import loops_to_interchange
+from sterna.compiler.passes.lift import Lifter
+from sterna.compiler.passes.placement import Placement, Program, place
+from sterna.compiler.passes.propagate import propagate
+from sterna.compiler.passes.split_regions import Region, split
 from sterna.options import CompileOptions
+from sterna.types import NONE, VOID
 
 __all__ = ["prepare_kernel"]
 
 
 def prepare_kernel(module: ir.Module, options: CompileOptions) -> tuple[ir.Module, Program]:
-    """Ready a lowered module for block-at-a-time code: the module as changed, and the kernel's regions."""
-    return module, split_regions(module.functions[module.entry])
+    """Ready a lowered module for block-at-a-time code.
+
+    Returns
+    -------
+    module : Module
+        With functions that need the block's state inlined.
+    program : Program
+        The kernel as steps.
+    """
+    module = inline_calls(module, functions_with_block_state(module))
+    kernel = propagate(module.functions[module.entry])
+    collective = contains_collective(kernel.body)
+    if not collective and (options.opt < 2 or not loops_to_interchange(kernel, options.over)):
+        module = _with_kernel(module, kernel)
+        return module, Program((Region(kernel.body),), Placement(frozenset(), (), False), dict(kernel.locals), False)
+    types = dict(kernel.locals)
+    lifter = Lifter(types, is_collective, _expand)
+    kernel = replace(kernel, body=lifter.statements(kernel.body), locals=types)
+    also = loops_to_interchange(kernel, options.over) if options.opt >= 2 else frozenset()
+    steps, uniformity, varying = split(kernel, types, also)
+    module = _with_kernel(module, kernel)
+    return module, place(steps, uniformity, varying, kernel, types)
+
+
+def _with_kernel(module: ir.Module, kernel: ir.Function) -> ir.Module:
+    return replace(module, functions={**module.functions, module.entry: kernel})
+
+
+def _expand(lifter: Lifter, node: Any) -> tuple[list[ir.Stmt], ir.Expr | None]:
+    """A collective as a statement whose arguments are locals or constants."""
+    before: list[ir.Stmt] = []
+    args = []
+    for arg in node.args:
+        if not isinstance(arg, ir.Const):
+            name = lifter.temporary(arg.type, "arg")
+            before.append(ir.Assign(name, arg))
+            arg = ir.Local(name, arg.type)
+        args.append(arg)
+    operation = replace(node, args=tuple(args))
+    if node.type in (VOID, NONE):
+        return [*before, ir.ExprStatement(operation)], None
+    target = lifter.temporary(node.type, "got")
+    return [*before, ir.Assign(target, operation)], ir.Local(target, node.type)

@@ -23,6 +23,7 @@ from sterna.targets.cpu.threads import thread_count
 
 __all__ = ["Pool", "pool"]
 
+_STACK_BYTES = 8 << 20
 Entry = Callable[[Any, Any], None]
 
 
@@ -128,12 +129,21 @@ class Pool:
                 name = f"sterna-{len(self._workers) + 1}"
                 worker = threading.Thread(target=_work, args=(self._queue,), name=name, daemon=True)
                 try:
-                    worker.start()
+                    _start_with_stack(worker)
                 except RuntimeError:  # no more threads to be had, or the interpreter is ending
                     self._most = len(self._workers)
                     break
                 self._workers.append(worker)
             return min(wanted, len(self._workers))
+
+
+def _start_with_stack(worker: threading.Thread) -> None:
+    """Start a thread with room for a kernel's local arrays, which some systems' default has not."""
+    before = threading.stack_size(_STACK_BYTES)
+    try:
+        worker.start()
+    finally:
+        threading.stack_size(before)
 
 
 def _work(queue: SimpleQueue[_Launch | None]) -> None:

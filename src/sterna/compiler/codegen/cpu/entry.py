@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 
 from sterna.abi import arg_layout
 from sterna.compiler.codegen.cpu.kernel import KernelEmitter
-from sterna.compiler.codegen.cpu.regions import emit_regions, prepare_regions
+from sterna.compiler.codegen.cpu.regions import emit_block, prepare_block
 from sterna.compiler.codegen.llvm.frame import Frame
 from sterna.compiler.codegen.llvm.module import ModuleContext, entry_symbol
 
 if TYPE_CHECKING:
-    from sterna.compiler.passes.split_regions import Program
+    from sterna.compiler.passes.placement import Program
 
 __all__ = ["RAISE_TEXT", "emit_entry"]
 
@@ -64,8 +64,9 @@ def emit_entry(context: ModuleContext, program: Program) -> str:
         "extents": _triple(e, "extents", ", !range !4") if context.options.over else ("1", "1", "1"),
     }
     total, chunk = e.launch_value("total_blocks"), e.launch_value("chunk")
-    prepare_regions(e, program, dims)
+    prepare_block(e, program, dims)
     _block_loop(e, program, dims, total, chunk)
+    e.release()
     e.b.end("ret void")
     attributes = context.profile.call_attributes()
     parameters = "ptr noalias readonly %args, ptr %launch"
@@ -97,7 +98,7 @@ def _block_loop(
         place = x, b.op(f"urem i64 {rows}, {gy}"), b.op(f"udiv i64 {rows}, {gy}")
         e.frame = Frame("%launch", place, ("0", "0", "0"), dims)
         e.counts = _counts(e, dims, place)
-        emit_regions(e, program)
+        emit_block(e, program)
 
     e.count_loop(count, "block", block)
     b.jump(take)

@@ -1,63 +1,345 @@
-"""Runs a kernel's regions for one block."""
+"""Runs a kernel's steps for one block (`sterna.compiler.passes.split_regions` says what they mean)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
+from sterna.compiler.codegen.cpu.collectives import emit_collective
+from sterna.compiler.codegen.cpu.kernel import MAX_THREADS
 from sterna.compiler.codegen.llvm.guards import make_guard
+from sterna.compiler.codegen.llvm.integers import range_count
 from sterna.compiler.codegen.llvm.ranges import RangeAnalysis
 from sterna.compiler.codegen.llvm.statements import emit_body
 from sterna.compiler.ir import nodes as ir
 from sterna.compiler.ir.rewrite import walk
+from sterna.compiler.passes import split_regions as S
+from sterna.compiler.passes.placement import exposed, regions_of
 
 if TYPE_CHECKING:
     from sterna.compiler.codegen.cpu.kernel import KernelEmitter
-    from sterna.compiler.passes.split_regions import Program, Region
+    from sterna.compiler.passes.placement import Program
 
-__all__ = ["emit_regions", "prepare_regions"]
+__all__ = ["emit_block", "prepare_block"]
 
 
-def prepare_regions(e: KernelEmitter, program: Program, dims: dict[str, tuple[str, str, str]]) -> None:
-    """What is set up once for all blocks that a hardware thread runs: stack slots, shared memory."""
+def prepare_block(e: KernelEmitter, program: Program, dims: dict[str, tuple[str, str, str]]) -> None:
+    """What is set up once for all blocks that a hardware thread runs: stack slots, arrays, masks."""
     kernel = e.context.module.functions[e.context.module.entry]
-    changed = {n.target for n in walk(kernel.body) if isinstance(n, ir.Assign | ir.ForRange)}
-    params = {name for name, _ in kernel.params}
-    e.copied = {name: e.fixed.pop(name) for name in params & changed}
-    for name, t in kernel.locals.items():
+    e.divided = program.divided
+    x, y, z = dims["block_dim"]
+    e.threads_total = e.b.op(f"mul nuw nsw i64 {e.b.op(f'mul nuw nsw i64 {x}, {y}')}, {z}")
+    changed: set[str] = set(program.placement.uniform)
+    for region in regions_of(program.steps):
+        changed |= {n.target for n in walk(region.body) if isinstance(n, ir.Assign | ir.ForRange)}
+    changed |= set(program.placement.kept)
+    e.copied = {name: e.fixed.pop(name) for name, _ in kernel.params if name in changed}
+    for name, t in program.types.items():
         if name in changed:
             e.declare(name, t)
+    e.place_arrays(walk(kernel.body))
+    for name in program.placement.kept:
+        e.keep(name, program.types[name])
+    if program.divided and program.placement.can_leave:
+        e.masks.alive = e.per_thread("i8", 1)
+        e.masks.left = e.b.slot("i64")
 
 
-def emit_regions(e: KernelEmitter, program: Program) -> None:
+def emit_block(e: KernelEmitter, program: Program) -> None:
     """Run all steps for the current block."""
-    for step in program.steps:
-        _region(e, step)
+    e.block_done = e.b.label("block.end")
+    if not program.divided:
+        for step in program.steps:
+            assert isinstance(step, S.Region)
+            _region(e, step, program)
+        e.b.place(e.block_done)
+        return
+    if e.masks.alive is not None:
+        e.b.emit(f"call void @llvm.memset.p0.i64(ptr {e.masks.alive}, i8 1, i64 {e.threads_total}, i1 false)")
+        e.b.emit(f"store i64 0, ptr {e.masks.left}")
+    for name in program.types:
+        if name in program.placement.uniform:
+            e.clear(name)
+    for name, value in e.copied.items():
+        if name in program.placement.uniform:
+            e.write(name, value)
+    kept = [name for name in e.copied if name in e.kept]
+    if kept:
+        e.thread_loop(lambda: [e.write_kept(name, e.position, e.copied[name]) for name in kept] and None)
+    _steps(e, program.steps, program)
+    e.b.place(e.block_done)
 
 
-def _region(e: KernelEmitter, region: Region) -> None:
-    analysis = RangeAnalysis(e, region.body, lambda name: name in e.fixed, lambda axis: e.counts[axis])
-    guard = make_guard(analysis, frozenset())
-    if guard is None or e.context.options.opt == 0:
-        _threads(e, region.body)
+def _steps(e: KernelEmitter, steps: Sequence[S.Step], program: Program) -> None:
+    for step in steps:
+        if not e.b.open:
+            return
+        _EMIT[type(step)](e, step, program)
+
+
+# ---- regions -----------------------------------------------------------------------------------
+
+
+def _region(e: KernelEmitter, region: S.Region, program: Program) -> None:
+    fixed = e.fixed.keys() | program.placement.uniform
+    analysis = RangeAnalysis(e, region.body, lambda name: name in fixed, lambda axis: e.counts[axis])
+    guard = make_guard(analysis, frozenset()) if e.context.options.opt > 0 else None
+    masks = e.masks
+    nobody_left = None
+    if masks.alive is not None and not masks.stack and (guard is None or guard.complete):
+        nobody_left = e.b.icmp("eq", 64, e.b.op(f"load i64, ptr {masks.left}"), "0")
+    tests = [t for t in (guard.test if guard is not None else None, nobody_left) if t is not None]
+    if not tests or (guard is None and not _is_simple(region)):
+        _threads(e, region, program, masked=True)
         return
     fast, slow, done = e.b.label("fast"), e.b.label("slow"), e.b.label("ran")
-    e.b.branch(guard.test, fast, slow)
+    e.b.branch(tests[0] if len(tests) == 1 else e.b.both(*tests), fast, slow)
     e.b.place(fast)
-    e.proven = guard.proven
-    _threads(e, region.body)
+    e.proven = guard.proven if guard is not None else frozenset()
+    _threads(e, region, program, masked=nobody_left is None)
     e.proven = frozenset()
     e.b.jump(done)
     e.b.place(slow)
-    _threads(e, region.body)
+    _threads(e, region, program, masked=True)
     e.b.place(done)
 
 
-def _threads(e: KernelEmitter, body: tuple[ir.Stmt, ...]) -> None:
+def _is_simple(region: S.Region) -> bool:
+    """Whether a second copy without a mask is cheap and worth having: no checks, calls or returns."""
+    for count, node in enumerate(walk(region.body)):
+        if count > 200 or isinstance(node, ir.Call | ir.Return | ir.Raise):
+            return False
+        if isinstance(node, ir.Element | ir.Store | ir.View | ir.Atomic) and node.check is not None:
+            return False
+    return True
+
+
+def _threads(e: KernelEmitter, region: S.Region, program: Program, masked: bool) -> None:
+    assigned = {n.target for n in walk(region.body) if isinstance(n, ir.Assign | ir.ForRange)}
+    read = {n.name for n in walk(region.body) if isinstance(n, ir.Local)}
+    escapes = _escapes(region.body)
+    early = exposed(region.body)
+    used = [n for n in program.placement.kept if n in assigned or n in read]
+    certain = {n.target for n in region.body if isinstance(n, ir.Assign)} if not any(escapes) else set()
+    load = [n for n in used if n in early or n not in certain]
+    save = [n for n in used if n in assigned]
+    fresh = [n for n in program.types if n in assigned and n not in program.placement.uniform and n not in load]
+    is_masked = masked and (e.masks.current or e.masks.alive) is not None
+
     def thread() -> None:
-        for name in e.locals:
+        following = e.leave
+        if is_masked:
+            go = e.b.label("active")
+            e.b.branch(e.is_active(e.position), go, following)
+            e.b.place(go)
+        for name in fresh:
             e.clear(name)
-        for name, value in e.copied.items():
-            e.write(name, value)
-        emit_body(e, body)
+        if not e.divided:
+            for name, value in e.copied.items():
+                e.write(name, value)
+        for name in load:
+            e.write(name, e.read_kept(name, e.position))
+        _body(e, region, save, escapes)
 
     e.thread_loop(thread)
+
+
+def _body(e: KernelEmitter, region: S.Region, save: list[str], escapes: tuple[bool, bool]) -> None:
+    """The statements of one thread, then what it hands on."""
+    following = e.leave
+    if not e.divided:
+        emit_body(e, region.body)
+        return
+    together, gone = e.b.label("together"), e.b.label("gone")
+    broken, continued = e.b.label("broken"), e.b.label("continued")
+    e.leave = gone
+    outer_loops, e.loops = e.loops, [(broken, continued)]
+    emit_body(e, region.body)
+    e.loops = outer_loops
+    e.b.jump(together)
+    e.b.place(gone)
+    e.drop("return")
+    e.b.jump(following)
+    for wanted, label, kind in zip(escapes, (broken, continued), ("break", "continue"), strict=True):
+        if wanted:
+            e.b.place(label)
+            e.drop(kind)
+            e.b.jump(together)
+    e.b.place(together)
+    for name in save:
+        e.write_kept(name, e.position, e.read(name))
+    e.leave = following
+
+
+def _escapes(body: Sequence[ir.Stmt]) -> tuple[bool, bool]:
+    """Whether a region breaks and continues the block-level loop around it."""
+    breaks = continues = False
+    for node in body:
+        if isinstance(node, ir.Break):
+            breaks = True
+        elif isinstance(node, ir.Continue):
+            continues = True
+        elif isinstance(node, ir.If):
+            for arm in (node.then, node.orelse):
+                found = _escapes(arm)
+                breaks, continues = breaks or found[0], continues or found[1]
+    return breaks, continues
+
+
+# ---- block level -------------------------------------------------------------------------------
+
+
+def _assign(e: KernelEmitter, step: S.BlockAssign, program: Program) -> None:
+    e.write(step.target, e.value(step.value))
+
+
+def _block_if(e: KernelEmitter, step: S.BlockIf, program: Program) -> None:
+    then, orelse, done = e.b.label("block.then"), e.b.label("block.else"), e.b.label("block.endif")
+    e.b.branch(e.one(step.test), then, orelse)
+    e.b.place(then)
+    _steps(e, step.then, program)
+    e.b.jump(done)
+    e.b.place(orelse)
+    _steps(e, step.orelse, program)
+    e.b.place(done)
+
+
+def _block_for(e: KernelEmitter, step: S.BlockFor, program: Program) -> None:
+    b = e.b
+    start, stop, by = (e.one(x) for x in (step.start, step.stop, step.step))
+    left, current = b.slot("i64"), b.slot("i64")
+    b.emit(f"store i64 {range_count(b, start, stop, by)}, ptr {left}")
+    b.emit(f"store i64 {start}, ptr {current}")
+    test, turn, following, done = (b.label(h) for h in ("block.for", "block.do", "block.next", "block.done"))
+    b.place(test)
+    remaining = b.op(f"load i64, ptr {left}")
+    b.branch(b.icmp("ne", 64, remaining, "0"), turn, done)
+    b.place(turn)
+    index = b.op(f"load i64, ptr {current}")
+    e.write(step.target, (index,))
+    e.block_loops.append((done, following))
+    _steps(e, step.body, program)
+    e.block_loops.pop()
+    b.place(following)
+    b.emit(f"store i64 {b.op(f'sub i64 {remaining}, 1')}, ptr {left}")
+    b.emit(f"store i64 {b.op(f'add i64 {index}, {by}')}, ptr {current}")
+    b.jump(test)
+    b.place(done)
+
+
+def _block_while(e: KernelEmitter, step: S.BlockWhile, program: Program) -> None:
+    b = e.b
+    test, turn, done = b.label("block.while"), b.label("block.do"), b.label("block.done")
+    b.place(test)
+    go = e.one(step.test)
+    if e.masks.alive is not None:  # a loop nobody is left in would never see its test change
+        x, y, z = e.counts
+        total = b.op(f"mul nuw nsw i64 {b.op(f'mul nuw nsw i64 {x}, {y}')}, {z}")
+        go = b.both(go, b.icmp("ult", 64, b.op(f"load i64, ptr {e.masks.left}"), total))
+    b.branch(go, turn, done)
+    b.place(turn)
+    e.block_loops.append((done, test))
+    _steps(e, step.body, program)
+    e.block_loops.pop()
+    b.jump(test)
+    b.place(done)
+
+
+def _jump(e: KernelEmitter, step: S.Jump, program: Program) -> None:
+    if e.masks.stack:
+        _for_active(e, lambda: e.drop(step.kind))
+        return
+    if step.kind == "return":
+        e.b.jump(e.block_done)
+    else:
+        e.b.jump(e.block_loops[-1][0 if step.kind == "break" else 1])
+
+
+# ---- masks -------------------------------------------------------------------------------------
+
+
+def _for_active(e: KernelEmitter, body: Callable[[], None]) -> None:
+    def thread() -> None:
+        go = e.b.label("active")
+        e.b.branch(e.is_active(e.position), go, e.leave)
+        e.b.place(go)
+        body()
+
+    e.thread_loop(thread)
+
+
+def _any(e: KernelEmitter, body: Callable[[], str]) -> str:
+    """Run `body` for every thread; whether it gave true for any."""
+    found = e.b.slot("i8")
+    e.b.emit(f"store i8 0, ptr {found}")
+
+    def thread() -> None:
+        bit = e.b.op(f"zext i1 {body()} to i8")
+        before = e.b.op(f"load i8, ptr {found}")
+        e.b.emit(f"store i8 {e.b.op(f'or i8 {before}, {bit}')}, ptr {found}")
+
+    e.thread_loop(thread)
+    return e.b.icmp("ne", 8, e.b.op(f"load i8, ptr {found}"), "0")
+
+
+def _when(e: KernelEmitter, test: str, body: Callable[[], None]) -> None:
+    run, done = e.b.label("some"), e.b.label("none")
+    e.b.branch(test, run, done)
+    e.b.place(run)
+    body()
+    e.b.place(done)
+
+
+def _masked_if(e: KernelEmitter, step: S.MaskedIf, program: Program) -> None:
+    for arm, wanted in ((step.then, True), (step.orelse, False)):
+        if not arm:
+            continue
+        mask = e.b.slot("i8", 64, MAX_THREADS)
+        inside = _any(e, lambda mask=mask, wanted=wanted: _chosen(e, step.test, mask, wanted))  # type: ignore[misc]
+        e.masks.stack.append(("if", mask))
+        _when(e, inside, lambda arm=arm: _steps(e, arm, program))  # type: ignore[misc]
+        e.masks.stack.pop()
+
+
+def _chosen(e: KernelEmitter, test: str, mask: str, wanted: bool) -> str:
+    value = e.read_kept(test, e.position)[0]
+    if not wanted:
+        value = e.b.op(f"xor i1 {value}, true")
+    inside = e.b.both(e.is_active(e.position), value)
+    e.set_mask(mask, e.position, inside)
+    return inside
+
+
+def _masked_loop(e: KernelEmitter, step: S.MaskedLoop, program: Program) -> None:
+    b = e.b
+    staying, turning = (b.slot("i8", 64, MAX_THREADS) for _ in range(2))
+    e.thread_loop(lambda: e.set_mask(staying, e.position, b.op(f"or i1 {e.is_active(e.position)}, false")))
+    test, turn, done = b.label("masked.loop"), b.label("masked.do"), b.label("masked.done")
+    e.masks.stack.append(("loop", staying))
+    b.place(test)
+    _steps(e, step.head, program)
+
+    def go_on() -> str:
+        inside = b.both(e.mask_at(staying, e.position), e.read_kept(step.test, e.position)[0])
+        e.set_mask(staying, e.position, inside)
+        e.set_mask(turning, e.position, inside)
+        return inside
+
+    b.branch(_any(e, go_on), turn, done)
+    b.place(turn)
+    e.masks.stack.append(("turn", turning))
+    _steps(e, step.body, program)
+    e.masks.stack.pop()
+    b.jump(test)
+    b.place(done)
+    e.masks.stack.pop()
+
+
+def _collective(e: KernelEmitter, step: S.Collective, program: Program) -> None:
+    emit_collective(e, step)
+
+
+_EMIT: dict[type, Callable[[KernelEmitter, Any, Program], None]] = {
+    S.Region: _region, S.Collective: _collective, S.BlockAssign: _assign, S.BlockIf: _block_if, S.BlockFor: _block_for,
+    S.BlockWhile: _block_while, S.MaskedIf: _masked_if, S.MaskedLoop: _masked_loop, S.Jump: _jump,
+}  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sterna.compiler.codegen.llvm.builder import float_text
@@ -67,6 +69,120 @@ def complex_power(e: FunctionEmitter, t: Scalar, x: Value, y: Value) -> Value:
     return real, imag
 
 
+def _swap(z: Value, e: FunctionEmitter, f: str) -> Value:
+    """``i * z``."""
+    return e.b.op(f"fneg {f} {z[1]}"), z[0]
+
+
+def _turned(function: Callable[[FunctionEmitter, str, Value], Value]) -> Callable[[FunctionEmitter, str, Value], Value]:
+    """``-i * f(i * z)``, by which circular functions are hyperbolic ones."""
+
+    def emit(e: FunctionEmitter, f: str, z: Value) -> Value:
+        w = function(e, f, _swap(z, e, f))
+        return w[1], e.b.op(f"fneg {f} {w[0]}")
+
+    return emit
+
+
+def _product(e: FunctionEmitter, f: str, x: str, y: str) -> str:
+    return e.b.op(f"fmul {f} {x}, {y}")
+
+
+def _library(e: FunctionEmitter, f: str, name: str, *args: str) -> str:
+    return e.library(f, name, tuple((f, a) for a in args))
+
+
+def _sinh(e: FunctionEmitter, f: str, z: Value) -> Value:
+    cosine, sine = _real(e, f, "cos", z[1]), _real(e, f, "sin", z[1])
+    return _product(e, f, _library(e, f, "sinh", z[0]), cosine), _product(e, f, _library(e, f, "cosh", z[0]), sine)
+
+
+def _cosh(e: FunctionEmitter, f: str, z: Value) -> Value:
+    cosine, sine = _real(e, f, "cos", z[1]), _real(e, f, "sin", z[1])
+    return _product(e, f, _library(e, f, "cosh", z[0]), cosine), _product(e, f, _library(e, f, "sinh", z[0]), sine)
+
+
+def _cos(e: FunctionEmitter, f: str, z: Value) -> Value:
+    return _cosh(e, f, _swap(z, e, f))
+
+
+def _tanh(e: FunctionEmitter, f: str, z: Value) -> Value:
+    """Kahan, "Branch cuts for complex elementary functions" (1987), CTANH."""
+    b, one = e.b, float_text(1.0, f)
+    tangent, sinh = _library(e, f, "tan", z[1]), _library(e, f, "sinh", z[0])
+    beta = b.op(f"fadd {f} {one}, {_product(e, f, tangent, tangent)}")
+    square = _product(e, f, sinh, sinh)
+    rho = _real(e, f, "sqrt", b.op(f"fadd {f} {one}, {square}"))
+    below = b.op(f"fadd {f} {one}, {_product(e, f, beta, square)}")
+    real = b.op(f"fdiv {f} {_product(e, f, beta, _product(e, f, rho, sinh))}, {below}")
+    far = b.op(f"fcmp oge {f} {fabs(b, f, z[0])}, {float_text(18.0, f)}")
+    imag = b.op(f"fdiv {f} {tangent}, {below}")
+    return b.select(far, f, copysign(b, f, one, z[0]), real), b.select(far, f, copysign(b, f, float_text(0.0, f), imag), imag)
+
+
+def _roots(e: FunctionEmitter, f: str, z: Value, first: str) -> tuple[Value, Value]:
+    """``sqrt(1 - z)`` (or ``sqrt(z - 1)``) and ``sqrt(1 + z)``."""
+    b, one = e.b, float_text(1.0, f)
+    minus = (b.op(f"fsub {f} {one}, {z[0]}"), b.op(f"fneg {f} {z[1]}"))
+    if first == "z-1":
+        minus = (b.op(f"fsub {f} {z[0]}, {one}"), z[1])
+    return _sqrt(e, f, minus), _sqrt(e, f, (b.op(f"fadd {f} {z[0]}, {one}"), z[1]))
+
+
+def _cross(e: FunctionEmitter, f: str, x: Value, y: Value) -> str:
+    """Imaginary part of ``conj(x) * y``."""
+    return e.b.op(f"fsub {f} {_product(e, f, x[0], y[1])}, {_product(e, f, x[1], y[0])}")
+
+
+def _dot(e: FunctionEmitter, f: str, x: Value, y: Value, op: str) -> str:
+    """Real part of ``conj(x) * y`` (``fadd``) or ``x * y`` (``fsub``)."""
+    return e.b.op(f"{op} {f} {_product(e, f, x[0], y[0])}, {_product(e, f, x[1], y[1])}")
+
+
+def _asin(e: FunctionEmitter, f: str, z: Value) -> Value:
+    """Kahan (1987), CASIN; likewise the next three."""
+    minus, plus = _roots(e, f, z, "1-z")
+    real = _library(e, f, "atan2", z[0], _dot(e, f, minus, plus, "fsub"))
+    return real, _library(e, f, "asinh", _cross(e, f, minus, plus))
+
+
+def _acos(e: FunctionEmitter, f: str, z: Value) -> Value:
+    minus, plus = _roots(e, f, z, "1-z")
+    half = _library(e, f, "atan2", minus[0], plus[0])
+    return e.b.op(f"fadd {f} {half}, {half}"), _library(e, f, "asinh", _cross(e, f, plus, minus))
+
+
+def _acosh(e: FunctionEmitter, f: str, z: Value) -> Value:
+    minus, plus = _roots(e, f, z, "z-1")
+    half = _library(e, f, "atan2", minus[1], plus[0])
+    return _library(e, f, "asinh", _dot(e, f, minus, plus, "fadd")), e.b.op(f"fadd {f} {half}, {half}")
+
+
+def _atanh(e: FunctionEmitter, f: str, z: Value) -> Value:
+    b, one = e.b, float_text(1.0, f)
+    below, above = b.op(f"fsub {f} {one}, {z[0]}"), b.op(f"fadd {f} {one}, {z[0]}")
+    square = _product(e, f, z[1], z[1])
+    size = b.op(f"fadd {f} {_product(e, f, below, below)}, {square}")
+    ratio = b.op(f"fdiv {f} {_product(e, f, float_text(4.0, f), z[0])}, {size}")
+    real = _product(e, f, _library(e, f, "log1p", ratio), float_text(0.25, f))
+    twice = b.op(f"fadd {f} {z[1]}, {z[1]}")
+    angle = _library(e, f, "atan2", twice, b.op(f"fsub {f} {_product(e, f, below, above)}, {square}"))
+    return real, _product(e, f, angle, float_text(0.5, f))
+
+
+def _log10(e: FunctionEmitter, f: str, z: Value) -> Value:
+    factor = float_text(1.0 / math.log(10.0), f)
+    real, imag = _log(e, f, z)
+    return _product(e, f, real, factor), _product(e, f, imag, factor)
+
+
+_FUNCTIONS: dict[str, Callable[[FunctionEmitter, str, Value], Value]] = {
+    "exp": _exp, "log": _log, "sqrt": _sqrt, "log10": _log10, "sinh": _sinh, "cosh": _cosh, "tanh": _tanh,
+    "sin": _turned(_sinh), "cos": _cos, "tan": _turned(_tanh), "asin": _asin, "acos": _acos, "acosh": _acosh,
+    "asinh": _turned(_asin), "atanh": _atanh, "atan": _turned(_atanh),
+}  # fmt: skip
+
+
 def emit_complex(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
     """Emit a function of one complex number."""
     t, name, z = node.args[0].type, node.name.rpartition(".")[2], args[0]
@@ -82,12 +198,9 @@ def emit_complex(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -
         return z[0], e.b.op(f"fneg {f} {z[1]}")
     if name in ("isnan", "isinf", "isfinite"):
         return (_predicate(e, f, name, z),)
-    if name in ("square",):
-        return complex_binary(e.b, "mul", t, z, z)
-    functions = {"exp": _exp, "log": _log, "sqrt": _sqrt}
-    if name not in functions:
+    if name not in _FUNCTIONS:
         raise UnsupportedError(f"operation {node.name!r} on {t}")
-    return functions[name](e, f, z)
+    return _FUNCTIONS[name](e, f, z)
 
 
 def _predicate(e: FunctionEmitter, f: str, name: str, z: Value) -> str:

@@ -7,6 +7,7 @@ proven (`guards`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from sterna.compiler.codegen.llvm.complexes import complex_binary, complex_compa
 from sterna.compiler.codegen.llvm.complexfns import complex_power
 from sterna.compiler.codegen.llvm.floats import float_binary, float_compare, is_small
 from sterna.compiler.codegen.llvm.integers import int_binary, int_compare, int_constant
-from sterna.compiler.codegen.llvm.layout import Value, components, int_bits, item_slice, real_type, register_type
+from sterna.compiler.codegen.llvm.layout import Value, components, int_bits, item_slice, memory_type, real_type, register_type
 from sterna.compiler.ir import nodes as ir
 from sterna.errors import UnsupportedError
 from sterna.types import OPAQUE, ArrayType, RecordRefType, RecordType, Scalar, Type, itemsize
@@ -204,6 +205,21 @@ class FunctionEmitter:
 
     def leave_loop(self, node: ir.ForRange) -> None:
         """Called at the end of a counted loop's body."""
+
+    def shared_array(self, node: ir.SharedArray) -> Value:
+        """One array for each block: the kernel's emitter knows where."""
+        raise UnsupportedError("shared.array in a device function that is not part of the kernel's own code")
+
+    def local_array(self, node: ir.LocalArray) -> Value:
+        """One array for each thread, on the stack."""
+        return (self.stack_array(node.type, node.shape), *(str(n) for n in node.shape))
+
+    def stack_array(self, t: ArrayType, shape: tuple[int, ...]) -> str:
+        """Address of a stack array."""
+        count = max(math.prod(shape), 1)
+        if isinstance(t.dtype, RecordType) or t.dtype.kind == "c":
+            return self.b.slot("i8", 16, count * itemsize(t.dtype))
+        return self.b.slot(memory_type(t.dtype), 16, max(count, 2))
 
     # ---- memory ------------------------------------------------------------------------------
 
@@ -516,11 +532,11 @@ def _type_of(e: FunctionEmitter, node: ir.TypeOf) -> Value:
 
 
 def _shared_array(e: FunctionEmitter, node: ir.SharedArray) -> Value:
-    return e.context.shared_array(e, node)
+    return e.shared_array(node)
 
 
 def _local_array(e: FunctionEmitter, node: ir.LocalArray) -> Value:
-    return e.context.local_array(e, node)
+    return e.local_array(node)
 
 
 def _atomic(e: FunctionEmitter, node: ir.Atomic) -> Value:

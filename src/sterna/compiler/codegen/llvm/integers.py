@@ -11,7 +11,7 @@ from sterna.compiler.codegen.llvm.layout import int_bits
 from sterna.errors import UnsupportedError
 from sterna.types import Scalar
 
-__all__ = ["int_binary", "int_compare", "int_constant", "int_minimum", "int_power"]
+__all__ = ["int_binary", "int_compare", "int_constant", "int_minimum", "int_power", "range_count"]
 
 _PLAIN = {"add": "add", "sub": "sub", "mul": "mul", "and": "and", "or": "or", "xor": "xor"}
 _BOOL = {"add": "or", "mul": "and", "and": "and", "or": "or", "xor": "xor", "min": "and", "max": "or"}
@@ -148,3 +148,22 @@ def _small_power(b: Builder, n: int, x: str, power: int) -> str:
         if power:
             base = b.op(f"mul i{n} {base}, {base}")
     return result
+
+
+def range_count(b: Builder, start: str, stop: str, step: str) -> str:
+    """Number of turns of ``range(start, stop, step)`` as an unsigned int64; exact for all int64 bounds."""
+    known = int_constant(step)
+    if known is None:
+        up = b.icmp("sgt", 64, step, "0")
+        low, high = b.select(up, "i64", start, stop), b.select(up, "i64", stop, start)
+        size = b.select(up, "i64", step, b.op(f"sub i64 0, {step}"))
+        size = b.call("i64", "llvm.umax.i64", f"i64 {size}, i64 1")
+    else:
+        low, high = (start, stop) if known > 0 else (stop, start)
+        size = str(abs(known))
+    some = b.icmp("slt", 64, low, high)
+    span = b.op(f"sub i64 {high}, {low}")
+    if size != "1":
+        turns = b.op(f"udiv i64 {b.op(f'sub i64 {span}, 1')}, {size}")
+        span = b.op(f"add i64 {turns}, 1")
+    return b.select(some, "i64", span, "0")

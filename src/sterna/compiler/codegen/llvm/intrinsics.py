@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sterna.compiler.codegen.llvm.builder import int_text
 from sterna.compiler.codegen.llvm.complexfns import emit_complex
 from sterna.compiler.codegen.llvm.floats import fabs, is_small
+from sterna.compiler.codegen.llvm.integers import range_count
 from sterna.compiler.codegen.llvm.layout import Value, int_bits, register_type
 from sterna.compiler.codegen.llvm.mathops import emit_math, is_math
 from sterna.errors import UnsupportedError
@@ -125,6 +126,26 @@ def _abs(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
     return value
 
 
+def _make_complex(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
+    return args[0] + args[1]
+
+
+def _word(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
+    return args[0][:1]
+
+
+def _bitcast(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
+    source = node.args[0].type
+    assert isinstance(source, Scalar)
+    assert isinstance(node.type, Scalar)
+    have, want = register_type(source), register_type(node.type)
+    return args[0] if have == want else (e.b.op(f"bitcast {have} {args[0][0]} to {want}"),)
+
+
+def _range_count(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
+    return (range_count(e.b, args[0][0], args[1][0], args[2][0]),)
+
+
 def _fence(scope: str) -> Emit:
     def emit(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
         e.b.emit(f"fence{scope} seq_cst")
@@ -136,6 +157,7 @@ def _fence(scope: str) -> Emit:
 _TABLE: dict[str, Emit] = {
     "warpsize": _warpsize, "laneid": _laneid, "lanemask_lt": _lanemask_lt, "popc": _bits, "clz": _bits, "ffs": _bits,
     "brev": _bits, "mul_hi": _mul_hi, "selp": _selp, "abs": _abs, "builtins.abs": _abs, "math.abs": _abs,
+    "range.count": _range_count, "complex.make": _make_complex, "object.word": _word, "bitcast": _bitcast,
     "threadfence": _fence(""), "threadfence_system": _fence(""), "threadfence_block": _fence(' syncscope("singlethread")'),
 }  # fmt: skip
 

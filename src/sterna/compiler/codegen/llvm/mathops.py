@@ -72,7 +72,9 @@ def _sign(e: FunctionEmitter, f: str, args: tuple[str, ...]) -> str:
 
 
 def _ldexp(e: FunctionEmitter, f: str, args: tuple[str, ...]) -> str:
-    return e.library(f, "ldexp", ((f, args[0]), ("i32", args[1])))
+    low = e.b.call("i64", "llvm.smax.i64", f"i64 {args[1]}, i64 -100000")
+    exponent = e.b.op(f"trunc i64 {e.b.call('i64', 'llvm.smin.i64', f'i64 {low}, i64 100000')} to i32")
+    return e.library(f, "ldexp", ((f, args[0]), ("i32", exponent)))
 
 
 def _reciprocal(e: FunctionEmitter, f: str, args: tuple[str, ...]) -> str:
@@ -108,7 +110,18 @@ _BINARY = {"floor_divide": "floordiv", "mod": "mod"}
 def is_math(name: str) -> bool:
     """Whether the last part of `name` is a function of this table."""
     last = name.rpartition(".")[2]
+    if last in ("mantissa", "exponent"):
+        return True
     return last in _INTRINSIC or last in _LIBRARY or last in _OWN or last in _PREDICATES or last in _BINARY
+
+
+def _frexp(e: FunctionEmitter, name: str, f: str, x: str) -> str:
+    pair = e.b.call(f"{{ {f}, i32 }}", f"llvm.frexp.{suffix(f)}.i32", f"{f} {x}")
+    if name == "mantissa":
+        return e.b.op(f"extractvalue {{ {f}, i32 }} {pair}, 0")
+    exponent = e.b.op(f"sext i32 {e.b.op(f'extractvalue {{ {f}, i32 }} {pair}, 1')} to i64")
+    finite = e.b.op(f"fcmp olt {f} {fabs(e.b, f, x)}, {float_text(math.inf, f)}")
+    return e.b.select(finite, "i64", exponent, "0")
 
 
 def emit_math(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
@@ -123,7 +136,11 @@ def emit_math(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> V
     f, values = register_type(wide), tuple(p[0] for p in pairs)
     if name in _PREDICATES:
         return (_predicate(e, name, f, values[0]),)
-    if name in _OWN:
+    if name == "exponent":
+        return (_frexp(e, name, f, values[0]),)
+    if name == "mantissa":
+        result = _frexp(e, name, f, values[0])
+    elif name in _OWN:
         result = _OWN[name](e, f, values)
     elif name in _BINARY:
         result = float_binary(e.b, _BINARY[name], wide, *values)

@@ -13,12 +13,10 @@ from sterna.compiler.codegen.llvm.atomics import emit_atomic
 from sterna.compiler.codegen.llvm.debug import LineTable
 from sterna.compiler.codegen.llvm.functions import emit_call, emit_function, function_infos
 from sterna.compiler.codegen.llvm.intrinsics import emit_intrinsic
-from sterna.compiler.codegen.llvm.layout import Value, components, memory_type
+from sterna.compiler.codegen.llvm.layout import Value, components
 from sterna.compiler.codegen.llvm.printing import emit_print
 from sterna.compiler.codegen.llvm.profile import LLVMProfile
 from sterna.compiler.ir import nodes as ir
-from sterna.errors import UnsupportedError
-from sterna.types import ArrayType, RecordType, itemsize
 
 if TYPE_CHECKING:
     from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
@@ -117,14 +115,6 @@ class ModuleContext:
             place = f"getelementptr inbounds (i8, {pointer}@{slot}, i64 {8 * index})"
         return e.b.op(f"load i64, {pointer}{place}, !invariant.load !1")
 
-    def shared_array(self, e: FunctionEmitter, node: ir.SharedArray) -> Value:
-        """One per block: the entry knows where."""
-        raise UnsupportedError("shared.array in a device function that is not part of the kernel's own code")
-
-    def local_array(self, e: FunctionEmitter, node: ir.LocalArray) -> Value:
-        """One per thread, on the stack."""
-        return (stack_array(e, node.type, node.shape), *(str(n) for n in node.shape))
-
     # ---- the module's text -------------------------------------------------------------------
 
     def text(self, entries: list[str]) -> str:
@@ -152,15 +142,3 @@ class ModuleContext:
     def _slot_order(self, slot: str) -> tuple[int, str]:
         order = list(self._words)
         return (order.index(slot) if slot in order else len(order)), slot
-
-
-def stack_array(e: FunctionEmitter, t: ArrayType, shape: tuple[int, ...]) -> str:
-    """A stack array of this element type and shape."""
-    count = 1
-    for extent in shape:
-        count *= extent
-    if isinstance(t.dtype, RecordType) or t.dtype.kind == "c":
-        return e.b.slot("i8", 16, max(count, 1) * itemsize(t.dtype))
-    return e.b.slot(memory_type(t.dtype), 16, max(count, 2))
-
-

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from sterna.compiler.codegen.llvm.emitter import FunctionEmitter, field_align
-from sterna.compiler.codegen.llvm.integers import int_constant
+from sterna.compiler.codegen.llvm.integers import int_constant, range_count
 from sterna.compiler.ir import nodes as ir
 from sterna.types import ArrayType, RecordRefType, Scalar
 
-__all__ = ["emit_body", "range_count"]
+__all__ = ["emit_body"]
 
 
 def emit_body(e: FunctionEmitter, body: Iterable[ir.Stmt]) -> None:
@@ -97,25 +97,6 @@ def _while(e: FunctionEmitter, node: ir.While) -> None:
     e.b.place(done)
 
 
-def range_count(e: FunctionEmitter, start: str, stop: str, step: str) -> str:
-    """Number of turns of ``range(start, stop, step)`` as an unsigned int64; exact for all int64 bounds."""
-    b, known = e.b, int_constant(step)
-    if known is None:
-        up = b.icmp("sgt", 64, step, "0")
-        low, high = b.select(up, "i64", start, stop), b.select(up, "i64", stop, start)
-        size = b.select(up, "i64", step, b.op(f"sub i64 0, {step}"))
-        size = b.call("i64", "llvm.umax.i64", f"i64 {size}, i64 1")
-    else:
-        low, high = (start, stop) if known > 0 else (stop, start)
-        size = str(abs(known))
-    some = b.icmp("slt", 64, low, high)
-    span = b.op(f"sub i64 {high}, {low}")
-    if size != "1":
-        turns = b.op(f"udiv i64 {b.op(f'sub i64 {span}, 1')}, {size}")
-        span = b.op(f"add i64 {turns}, 1")
-    return b.select(some, "i64", span, "0")
-
-
 def _for(e: FunctionEmitter, node: ir.ForRange) -> None:
     b = e.b
     start, stop, step = (e.one(x) for x in (node.start, node.stop, node.step))
@@ -129,7 +110,7 @@ def _for(e: FunctionEmitter, node: ir.ForRange) -> None:
         index = b.op(f"load i64, ptr {current}")
         b.branch(b.icmp("ne", 64, index, limit), body, done)
     else:
-        b.emit(f"store i64 {range_count(e, start, stop, step)}, ptr {counter}")
+        b.emit(f"store i64 {range_count(e.b, start, stop, step)}, ptr {counter}")
         b.place(test)
         left = b.op(f"load i64, ptr {counter}")
         b.branch(b.icmp("ne", 64, left, "0"), body, done)

@@ -74,7 +74,9 @@ LANGUAGE: dict[str, Rule] = {}
 """Table name of the kernel language → rule."""
 
 
-def typing_rule(*functions: Any, least: int = 1, most: int | None = None, names: tuple[str, ...] = ()) -> Callable[[Typing], Typing]:
+def typing_rule(
+    *functions: Any, least: int = 1, most: int | None = None, names: tuple[str, ...] = ()
+) -> Callable[[Typing], Typing]:
     """Register a rule for functions or classes."""
 
     def register(typing: Typing) -> Typing:
@@ -85,7 +87,9 @@ def typing_rule(*functions: Any, least: int = 1, most: int | None = None, names:
     return register
 
 
-def language_rule(name: str, least: int, most: int | None = None, names: tuple[str, ...] = ()) -> Callable[[Typing], Typing]:
+def language_rule(
+    name: str, least: int, most: int | None = None, names: tuple[str, ...] = ()
+) -> Callable[[Typing], Typing]:
     """Register a rule for an intrinsic of the kernel language."""
 
     def register(typing: Typing) -> Typing:

@@ -10,15 +10,31 @@ import numpy as np
 from sterna.compiler.frontend import operators
 from sterna.compiler.frontend.frame import Frame, tuple_items
 from sterna.compiler.frontend.iteration import length, make_range
-from sterna.compiler.frontend.promotion import float_type, join_types, result_type
+from sterna.compiler.frontend.promotion import float_type, join_types
 from sterna.compiler.frontend.rules import RULES, Rule, many, typing_rule
-from sterna.compiler.frontend.rules.dtypes import scalar_type_of, to_int
+from sterna.compiler.frontend.rules.dtypes import to_int
 from sterna.compiler.frontend.values import (
-    IterValue, Rt, Static, TupleValue, Value, describe, is_none, static_int,
+    IterValue,
+    Rt,
+    Static,
+    TupleValue,
+    Value,
+    describe,
+    is_none,
+    static_int,
 )  # fmt: skip
-from sterna.compiler.ir.nodes import Binary, Compare, Const, Expr, IfExp, Intrinsic, Print, TypeOf
+from sterna.compiler.ir.nodes import Binary, Const, Expr, IfExp, Intrinsic, Print, TypeOf
 from sterna.types import (
-    BOOL, NONE, OPAQUE, PYFLOAT, PYINT, TYPE_TAG, ArrayType, Scalar, StructType, TupleType, to_dtype,
+    BOOL,
+    NONE,
+    OPAQUE,
+    PYINT,
+    TYPE_TAG,
+    ArrayType,
+    Scalar,
+    StructType,
+    TupleType,
+    to_dtype,
 )  # fmt: skip
 
 __all__: list[str] = []
@@ -161,7 +177,9 @@ def _round(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
     digits = args[1] if len(args) > 1 and not is_none(args[1]) else None
     if t.kind in "biu":
         if digits is not None and (static_int(digits) or 0) < 0:
-            frame.unsupported(node, "round() of an integer to tens cannot be used in device code", "write (x + 5) // 10 * 10")
+            frame.unsupported(
+                node, "round() of an integer to tens cannot be used in device code", "write (x + 5) // 10 * 10"
+            )
         return Rt(frame.cast(number.expr, PYINT if number.pybool else t, node), False, number.nonneg)
     t = float_type(t)
     x = frame.cast(number.expr, t, node)
@@ -270,7 +288,9 @@ def _class_of(value: Value) -> type[Any] | str | None:
         return t.name
     if isinstance(t, TupleType):
         return tuple
-    return {NONE: type(None), TYPE_TAG: type}.get(t) if t != OPAQUE else None  # type: ignore[call-overload]
+    if t == NONE:
+        return type(None)
+    return type if t == TYPE_TAG else None
 
 
 @typing_rule(type)
@@ -282,11 +302,6 @@ def _type(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
     if found is None or isinstance(found, str):
         frame.unsupported(node, f"type() of {describe(value)} cannot be used in device code")
     return Static(found)
-
-
-@typing_rule(np.dtype(np.float32).__class__, least=1) if False else lambda f: f
-def _unused(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
-    raise NotImplementedError
 
 
 # ---- output ----
@@ -311,12 +326,18 @@ def _print(frame: Frame, node: ast.AST, args: list[Value], sep: str, end: str) -
 def _print_part(frame: Frame, node: ast.AST, value: Value, parts: list[str | Expr]) -> None:
     if isinstance(value, Static) and isinstance(value.value, str):
         parts.append(value.value)
-    elif isinstance(value, Rt) and isinstance(value.expr, Const) and (value.expr.type in (NONE, BOOL) or value.expr.type == PYINT):
+    elif (
+        isinstance(value, Rt)
+        and isinstance(value.expr, Const)
+        and (value.expr.type in (NONE, BOOL) or value.expr.type == PYINT)
+    ):
         parts.append(str(value.expr.value))
     elif isinstance(value, Rt) and isinstance(value.expr.type, Scalar):
         t = value.expr.type
         parts.append(frame.cast(value.expr, float_type(t), node) if t.kind == "e" else value.expr)
-    elif (items := tuple_items(frame, value, node)) is not None and not (isinstance(value, TupleValue) and value.struct):
+    elif (items := tuple_items(frame, value, node)) is not None and not (
+        isinstance(value, TupleValue) and value.struct
+    ):
         parts.append("(")
         for k, item in enumerate(items):
             parts.append(", " if k else "")
@@ -345,11 +366,3 @@ RULES[print] = _PrintRule("print", lambda frame, node, args: _print(frame, node,
 @typing_rule(hash, id, repr, str, list, dict, set, sorted, map, filter, iter, next, getattr, hasattr, open, input)
 def _refused(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
     frame.unsupported(node, "this built-in cannot be used in device code", "see the table of the language reference")
-
-
-def common_type(a: Scalar, b: Scalar) -> Scalar:
-    """Type of arithmetic between `a` and `b`."""
-    return result_type(a, b)
-
-
-_ = (Compare, PYFLOAT, scalar_type_of)

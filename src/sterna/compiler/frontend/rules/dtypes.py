@@ -13,9 +13,19 @@ from sterna.compiler.frontend.frame import Frame
 from sterna.compiler.frontend.promotion import cast_expr, float_type
 from sterna.compiler.frontend.rules import RULES, Rule, typing_rule
 from sterna.compiler.frontend.values import Rt, Static, Value, describe
-from sterna.compiler.ir.nodes import Cast, Compare, Const, Expr, Intrinsic, Unary
+from sterna.compiler.ir.nodes import Cast, Const, Expr, Intrinsic
 from sterna.types import (
-    BFLOAT16, BOOL, COMPLEX128, FLOAT64, PYCOMPLEX, PYFLOAT, PYINT, RecordType, Scalar, from_dtype, scalar_named,
+    BFLOAT16,
+    BOOL,
+    COMPLEX128,
+    FLOAT64,
+    PYCOMPLEX,
+    PYFLOAT,
+    PYINT,
+    RecordType,
+    Scalar,
+    from_dtype,
+    scalar_named,
 )  # fmt: skip
 
 __all__ = ["convert_number", "element_type", "scalar_type_of", "static_attribute", "static_type"]
@@ -193,18 +203,3 @@ def _info(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
         if t is not None and t.kind in "fc":
             return Static(np.finfo(str(t)))
     frame.fail(node, f"np.finfo and np.iinfo need a dtype, this is {describe(value)}", "np.finfo(np.float32)")
-
-
-def negate(test: Expr) -> Expr:
-    """Not `test`."""
-    return Unary("not", test, BOOL)
-
-
-def is_true(expr: Expr) -> bool:
-    """Whether an expression is the constant True."""
-    return isinstance(expr, Const) and expr.value is True
-
-
-def same(x: Expr, y: Expr) -> Expr:
-    """``x == y`` for one type."""
-    return Compare("eq", x, y)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 from typing import Any
 
 from sterna.compiler.frontend import operators
-from sterna.compiler.frontend.attributes import extent, find_field
+from sterna.compiler.frontend.attributes import find_field
 from sterna.compiler.frontend.frame import Frame, tuple_items
 from sterna.compiler.frontend.promotion import float_type, result_type
 from sterna.compiler.frontend.rules import language_rule
 from sterna.compiler.frontend.rules.dtypes import element_type
-from sterna.compiler.frontend.subscripts import ElementTarget, stored, store_target
+from sterna.compiler.frontend.subscripts import ElementTarget, store_target, stored
 from sterna.compiler.frontend.values import Rt, Static, TupleValue, Value, describe, static_int
-from sterna.compiler.ir.nodes import Atomic, Const, ExprStatement, FieldRef, Intrinsic, LocalArray, SharedArray
+from sterna.compiler.ir.nodes import Atomic, Const, ExprStatement, Intrinsic, LocalArray, SharedArray
 from sterna.types import BFLOAT16, BOOL, NONE, PYINT, UINT32, VOID, ArrayType, RecordRefType, RecordType, Scalar
 
 __all__ = ["plain_value", "vector_component"]
@@ -262,9 +261,8 @@ def _register_atomic(table: str, op: str) -> None:
             return _field_atomic(frame, node, shown, op, array, args)
         items = tuple_items(frame, args[1], node)
         parts: list[Any] = [args[1]] if items is None else list(items)
-        target = store_target(frame, ast.Subscript(), array, parts) if False else _target(frame, node, array, parts)
-        t = target.type
-        _check_atomic(frame, node, shown, op, t)
+        target = _target(frame, node, array, parts)
+        t = _check_atomic(frame, node, shown, op, target.type)
         values = tuple(stored(frame, node, value, t) for value in args[2:])
         return Rt(Atomic(op, target.array, target.indices, values, t, target.check))
 
@@ -281,7 +279,8 @@ def _field_atomic(frame: Frame, node: ast.AST, shown: str, op: str, record: Rt, 
     t, name = record.expr.type, args[1]
     assert isinstance(t, RecordRefType)
     if not (isinstance(name, Static) and isinstance(name.value, str)):
-        frame.fail(node, f"{shown} on a record needs the name of a field", f"its fields are {', '.join(f.name for f in t.record.fields)}")
+        fields = ", ".join(f.name for f in t.record.fields)
+        frame.fail(node, f"{shown} on a record needs the name of a field", f"its fields are {fields}")
     field = find_field(frame, node, t.record, name.value)
     if not isinstance(field.type, Scalar) or field.shape:
         frame.fail(node, f"{shown} needs a field that holds one number, {field.name} does not")
@@ -292,11 +291,12 @@ def _field_atomic(frame: Frame, node: ast.AST, shown: str, op: str, record: Rt, 
     return Rt(Atomic(op, record.expr, (), values, field.type, None, field.name))
 
 
-def _check_atomic(frame: Frame, node: ast.AST, shown: str, op: str, t: Any) -> None:
+def _check_atomic(frame: Frame, node: ast.AST, shown: str, op: str, t: Any) -> Scalar:
     if not isinstance(t, Scalar) or t.bits not in (32, 64) or t.kind not in "iuf":
         frame.fail(node, f"{shown} works on (u)int32, (u)int64, float32 and float64, this array holds {t}")
     if op in _INTEGER_ATOMICS and t.kind == "f":
         frame.fail(node, f"{shown} needs integers, this array holds {t}")
+    return t
 
 
 for _table, _op in _ATOMIC.items():
@@ -364,15 +364,12 @@ def _selp(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
     test, a, b = frame.stable(args[0]), frame.stable(args[1]), frame.stable(args[2])
     numbers = [operators.scalar(frame, value, node, "selp") for value in (a, b)]
     types = [n.expr.type for n in numbers]
-    t = types[0] if types[0] == types[1] else result_type(types[0], types[1])  # type: ignore[arg-type]
-    sides = [Rt(frame.cast(n.expr, t, node), n.pybool) for n in numbers]  # type: ignore[arg-type]
+    t = types[0] if types[0] == types[1] else result_type(types[0], types[1])
+    assert isinstance(t, Scalar)
+    sides = [Rt(frame.cast(n.expr, t, node), n.pybool) for n in numbers]
     return conditional(frame, operators.truth(frame, test, node), lambda: sides[0], lambda: sides[1], node)
 
 
 @language_rule("inbounds", 0)
 def _inbounds(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
     frame.fail(node, "inbounds() is for `with inbounds():` only")
-
-
-Maker = Callable[..., Value]
-_ = (extent, FieldRef)

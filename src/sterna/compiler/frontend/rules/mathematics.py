@@ -20,12 +20,12 @@ from sterna.compiler.frontend.promotion import float_type, result_type
 from sterna.compiler.frontend.rules import RULES, Rule, typing_rule
 from sterna.compiler.frontend.rules.dtypes import to_int
 from sterna.compiler.frontend.values import Rt, TupleValue, Value
-from sterna.compiler.ir.nodes import Binary, Cast, Compare, Const, Expr, IfExp, Intrinsic
+from sterna.compiler.ir.nodes import Binary, Compare, Const, Expr, IfExp, Intrinsic
 from sterna.types import BOOL, FLOAT64, PYFLOAT, PYINT, Scalar
 
 __all__ = ["common_float"]
 
-_REAL = {
+_REAL: dict[str, tuple[Any, ...]] = {
     "sin": (math.sin, np.sin), "cos": (math.cos, np.cos), "tan": (math.tan, np.tan),
     "asin": (math.asin, np.arcsin), "acos": (math.acos, np.arccos), "atan": (math.atan, np.arctan),
     "sinh": (math.sinh, np.sinh), "cosh": (math.cosh, np.cosh), "tanh": (math.tanh, np.tanh),
@@ -35,17 +35,16 @@ _REAL = {
     "log": (np.log,), "sqrt": (math.sqrt, np.sqrt), "cbrt": (math.cbrt, np.cbrt), "fabs": (math.fabs, np.fabs),
     "erf": (math.erf,), "erfc": (math.erfc,), "gamma": (math.gamma,), "lgamma": (math.lgamma,),
 }  # fmt: skip
-_BINARY = {
+_BINARY: dict[str, tuple[Any, ...]] = {
     "atan2": (math.atan2, np.arctan2), "hypot": (np.hypot,), "fmod": (math.fmod,),
     "copysign": (math.copysign, np.copysign), "nextafter": (math.nextafter, np.nextafter),
     "remainder": (math.remainder,),
 }  # fmt: skip
-_TESTS = {
+_TESTS: dict[str, tuple[Any, ...]] = {
     "isnan": (math.isnan, np.isnan), "isinf": (math.isinf, np.isinf), "isfinite": (math.isfinite, np.isfinite),
 }  # fmt: skip
 _COMPLEX = ("sqrt", "exp", "log", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh",
             "asinh", "acosh", "atanh")  # fmt: skip
-_NUMPY_OF = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh"}
 
 
 def common_float(frame: Frame, node: ast.AST, args: Sequence[Value], shown: str) -> tuple[list[Expr], Scalar]:
@@ -186,7 +185,9 @@ def _ldexp(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
 def _frexp(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
     (x,), t = common_float(frame, node, args, "frexp")
     x = frame.temp(x)
-    return TupleValue((Rt(Intrinsic("math.frexp.mantissa", (x,), t)), Rt(Intrinsic("math.frexp.exponent", (x,), PYINT))))
+    return TupleValue(
+        (Rt(Intrinsic("math.frexp.mantissa", (x,), t)), Rt(Intrinsic("math.frexp.exponent", (x,), PYINT)))
+    )
 
 
 @typing_rule(math.modf)
@@ -198,10 +199,13 @@ def _modf(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
     return TupleValue((Rt(Intrinsic("math.copysign", (rest, x), t)), Rt(whole)))
 
 
-@typing_rule(math.fma, least=3) if hasattr(math, "fma") else lambda f: f
 def _fma(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
     parts, t = common_float(frame, node, args, "math.fma")
     return Rt(Intrinsic("math.fma", tuple(parts), t))
+
+
+if hasattr(math, "fma"):  # from Python 3.13 on
+    RULES[math.fma] = Rule("math.fma", _fma, 3, 3)
 
 
 @typing_rule(math.degrees, np.degrees, np.rad2deg)
@@ -232,8 +236,7 @@ def _rounding(intrinsic: str, shown: str) -> Rule:
         if t.kind == "c":
             frame.fail(node, f"{shown} has no complex numbers")
         if isinstance(x, Const) and math.isfinite(x.value):
-            function = {"floor": math.floor, "ceil": math.ceil, "trunc": math.trunc}[intrinsic]
-            return Rt(Const(function(x.value), PYINT))
+            return Rt(Const(int(getattr(math, intrinsic)(x.value)), PYINT))
         return Rt(to_int(frame, Intrinsic(f"math.{intrinsic}", (x,), t), "cannot convert float {} to integer"))
 
     return Rule(shown, typing, 1, 1)
@@ -258,7 +261,13 @@ def _rounding_float(intrinsic: str, shown: str) -> Rule:
 
 for _name, _function in (("floor", math.floor), ("ceil", math.ceil), ("trunc", math.trunc)):
     RULES[_function] = _rounding(_name, f"math.{_name}")
-for _name, _ufunc in (("floor", np.floor), ("ceil", np.ceil), ("trunc", np.trunc), ("rint", np.rint)):
+_ROUNDING: tuple[tuple[str, Any], ...] = (
+    ("floor", np.floor),
+    ("ceil", np.ceil),
+    ("trunc", np.trunc),
+    ("rint", np.rint),
+)
+for _name, _ufunc in _ROUNDING:
     RULES[_ufunc] = _rounding_float(_name, f"np.{_name}")
 
 
@@ -284,16 +293,18 @@ def _numpy(value: Value) -> Value:
     return Rt(value.expr, False, value.nonneg) if isinstance(value, Rt) and value.pybool else value
 
 
-for _ufunc, _op in (
+_ARITHMETIC: tuple[tuple[Any, str], ...] = (
     (np.add, "add"), (np.subtract, "sub"), (np.multiply, "mul"), (np.true_divide, "truediv"),
     (np.floor_divide, "floordiv"), (np.mod, "mod"), (np.power, "pow"), (np.bitwise_and, "and"),
     (np.bitwise_or, "or"), (np.bitwise_xor, "xor"), (np.left_shift, "shl"), (np.right_shift, "shr"),
-):  # fmt: skip
+)  # fmt: skip
+for _ufunc, _op in _ARITHMETIC:
     RULES[_ufunc] = Rule(f"np.{_ufunc.__name__}", _ufunc_operator(_op), 2, 2)
-for _ufunc, _op in (
+_COMPARISONS: tuple[tuple[Any, str], ...] = (
     (np.equal, "eq"), (np.not_equal, "ne"), (np.less, "lt"), (np.less_equal, "le"), (np.greater, "gt"),
     (np.greater_equal, "ge"),
-):  # fmt: skip
+)  # fmt: skip
+for _ufunc, _op in _COMPARISONS:
     RULES[_ufunc] = Rule(f"np.{_ufunc.__name__}", _ufunc_compare(_op), 2, 2)
 
 
@@ -328,7 +339,8 @@ def _logical(op: str) -> Any:
     return typing
 
 
-for _ufunc, _op in ((np.logical_and, "and"), (np.logical_or, "or"), (np.logical_xor, "xor")):
+_LOGICAL: tuple[tuple[Any, str], ...] = ((np.logical_and, "and"), (np.logical_or, "or"), (np.logical_xor, "xor"))
+for _ufunc, _op in _LOGICAL:
     RULES[_ufunc] = Rule(f"np.{_ufunc.__name__}", _logical(_op), 2, 2)
 
 
@@ -339,7 +351,7 @@ def _logical_not(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
 
 @typing_rule(np.signbit)
 def _signbit(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
-    (x,), t = common_float(frame, node, args, "np.signbit")
+    (x,), _ = common_float(frame, node, args, "np.signbit")
     return Rt(Intrinsic("math.signbit", (x,), BOOL))
 
 
@@ -380,9 +392,10 @@ def _extreme(intrinsic: str, op: str) -> Any:
     return typing
 
 
-for _ufunc, _intrinsic, _op in (
+_EXTREMES: tuple[tuple[Any, str, str], ...] = (
     (np.minimum, "minimum", "min"), (np.maximum, "maximum", "max"), (np.fmin, "fmin", "min"), (np.fmax, "fmax", "max"),
-):  # fmt: skip
+)  # fmt: skip
+for _ufunc, _intrinsic, _op in _EXTREMES:
     RULES[_ufunc] = Rule(f"np.{_ufunc.__name__}", _extreme(_intrinsic, _op), 2, 2)
 
 
@@ -402,7 +415,9 @@ def _phase(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
         return Rt(Intrinsic("math.atan2", (Const(0.0, t), z), t))
     z = frame.temp(z)
     part = Scalar("f", t.bits // 2, t.weak)
-    return Rt(Intrinsic("math.atan2", (Intrinsic("complex.imag", (z,), part), Intrinsic("complex.real", (z,), part)), part))
+    return Rt(
+        Intrinsic("math.atan2", (Intrinsic("complex.imag", (z,), part), Intrinsic("complex.real", (z,), part)), part)
+    )
 
 
 @typing_rule(np.where, least=3)
@@ -416,8 +431,3 @@ def _where(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
 def _clip(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
     low = RULES[np.maximum].typing(frame, node, [args[0], args[1]])
     return RULES[np.minimum].typing(frame, node, [low, args[2]])
-
-
-def cast_whole(expr: Expr) -> Expr:
-    """A whole floating number as int."""
-    return Cast(expr, PYINT)

@@ -16,7 +16,9 @@ from sterna.types import PYINT, ArrayType, Scalar
 __all__ = ["call_method"]
 
 
-def call_method(frame: Frame, node: ast.AST, method: BoundMethod, args: list[Value], keywords: dict[str, Value]) -> Value:
+def call_method(
+    frame: Frame, node: ast.AST, method: BoundMethod, args: list[Value], keywords: dict[str, Value]
+) -> Value:
     """``receiver.name(args)``."""
     if keywords:
         frame.fail(node, f"{method.name} takes no keywords in device code")
