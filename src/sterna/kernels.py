@@ -18,11 +18,13 @@ from sterna.options import CompileOptions
 from sterna.relocation.record import RelocationRecord
 from sterna.runtime import stats
 from sterna.runtime.config import LaunchConfig, make_config, over_shape
-from sterna.runtime.devices import Device, current_device, device_of
+from sterna.runtime.devices import active_stream, current_device, device_of
 from sterna.runtime.dispatch import CompileRequest, Dispatcher, Specialisation
 from sterna.runtime.lookup import CacheReport
 from sterna.runtime.signature import adapt_argument, signature_text
+from sterna.runtime.staging import Staging, holds_host_arrays
 from sterna.source.locate import note_import
+from sterna.targets.base import Device, ModuleLost
 from sterna.typeof import type_of
 from sterna.types import Type
 from sterna.typespec import type_from
@@ -156,11 +158,30 @@ class Kernel:
             args = self._bind(args, kwargs)
         args = tuple([adapt_argument(arg) for arg in args])
         device = self._device(args)
+        if not device.reads_host_memory and holds_host_arrays(args):
+            staging = Staging(device, self.function.__qualname__)
+            self._start(device, launcher, staging.take(args))
+            staging.give_back()
+        else:
+            self._start(device, launcher, args)
+
+    def _start(self, device: Device, launcher: Launcher, args: tuple[Any, ...]) -> None:
         config = launcher.config_for(device)
         found = self._dispatcher.get(device, len(config.over), args, functools.partial(self._types, args))
-        if not config.is_empty:
-            found.launch(config, found.packer.pack(args), launcher.stream)
-            stats.count("launches")
+        if config.is_empty:
+            return
+        stream = launcher.stream
+        if stream is None:
+            stream = active_stream(device)
+        try:
+            found.launch(config, found.packer.pack(args), stream)
+        except ModuleLost:
+            self._dispatcher.forget(device)
+            found = self._dispatcher.get(device, len(config.over), args, functools.partial(self._types, args))
+            found.launch(config, found.packer.pack(args), stream)
+        if stream is not None and hasattr(stream, "keep"):
+            stream.keep((found, args))
+        stats.count("launches")
 
     def _device(self, args: tuple[Any, ...]) -> Device:
         device = None
@@ -182,11 +203,6 @@ class Kernel:
                 types.append(type_of(arg))
             except TypeError as error:
                 raise SignatureError(f"kernel {self.function.__qualname__}: argument {name}: {error}") from None
-            if hasattr(type(arg), "__cuda_array_interface__") and not hasattr(type(arg), "__sterna_array__"):
-                raise SignatureError(
-                    f"kernel {self.function.__qualname__}: argument {name} is an array of a CUDA device, and the "
-                    "launch is for the CPU"
-                )
         return tuple(types)
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:

@@ -247,6 +247,12 @@ class Array:
         """NumPy's array interface, for memory that the host can read; waits for the device's kernels."""
         return interop.array_interface(self)
 
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The array interface of CUDA libraries; AttributeError on any other device."""
+        found: dict[str, Any] = self.device.array_interface(self)  # type: ignore[attr-defined]
+        return found
+
     def __dlpack__(self, **options: Any) -> Any:
         """A DLPack capsule of this array (no copy); waits for the device's kernels."""
         return interop.dlpack(self, options)

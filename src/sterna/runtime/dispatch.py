@@ -14,6 +14,7 @@ from types import FunctionType
 from typing import Any
 
 from sterna.frozen import frozen
+from sterna.errors import CompilerUnavailable, ImageRefused
 from sterna.image.format import KernelImage
 from sterna.options import CompileOptions
 from sterna.relocation.record import Manifest
@@ -131,14 +132,27 @@ class Dispatcher:
         options = options.with_(strategy=strategy)
         image, event, resolution = self._image(captures, types, device, options, strategy)
         self.events.append(event)
-        loaded = link(image, self.function, device, packer.layout, resolution)
+        try:
+            loaded = link(image, self.function, device, packer.layout, resolution)
+        except ImageRefused as refusal:
+            if event.outcome != "hit":
+                raise
+            image, event, resolution = self._image(captures, types, device, options, strategy, refusal)
+            self.events.append(event)
+            loaded = link(image, self.function, device, packer.layout, resolution)
         return Specialisation(captures, types, options, loaded, packer, event)
 
     def _image(
-        self, captures: Scan, types: tuple[Type, ...], device: Device, options: CompileOptions, strategy: str
+        self,
+        captures: Scan,
+        types: tuple[Type, ...],
+        device: Device,
+        options: CompileOptions,
+        strategy: str,
+        refusal: ImageRefused | None = None,
     ) -> tuple[KernelImage, CacheEvent, Resolution | None]:
         found = find_image(self.function, captures, types, device.target, options, strategy != "bake")
-        if found.image is not None:
+        if found.image is not None and refusal is None:
             return found.image, found.event, None
         baked: list[Resolution] = []
 
@@ -147,8 +161,16 @@ class Dispatcher:
             return baked[0]
 
         request = CompileRequest(self.name, captures, types, device, options, strategy, found.key, resolve)
-        image = self._compile(request).canonical()
+        try:
+            image = self._compile(request).canonical()
+        except CompilerUnavailable as missing:
+            raise missing from refusal
         return image, keep_image(image, found, captures), baked[0] if baked else None
+
+    def forget(self, device: Device) -> None:
+        """Drop what is loaded on a device whose context is gone."""
+        with self._lock:
+            self._table = {key: kept for key, kept in self._table.items() if kept and kept[0].loaded.device is not device}
 
     def unload(self) -> None:
         """Forget all specialisations; the next launch looks for its image again."""

@@ -163,13 +163,14 @@ class Global:
         if refused is not None:
             raise refused
 
-    def attach(self, module: Any, record: RelocationRecord) -> None:
-        """Note that `module` holds the word as `record`, and write the present value there."""
+    def attach(self, module: Any, record: RelocationRecord, delivered: int | None = None) -> None:
+        """Note that `module` holds the word as `record`; write the present value, unless it is the one delivered."""
         with self._lock:
             self._holders = [pair for pair in self._holders if pair[0]() is not None]
             self._holders.append((weakref.ref(module), record))
-            with contextlib.suppress(LinkError):  # baked: the word is in the code
-                module.write_word(record, self._word, None)
+            if delivered != self._word:
+                with contextlib.suppress(LinkError):  # baked: the word is in the code
+                    module.write_word(record, self._word, None)
 
     def detach(self, module: Any, record: RelocationRecord) -> None:
         """Forget what `attach` noted."""

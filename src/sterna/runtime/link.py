@@ -40,7 +40,7 @@ class LoadedKernel:
         self._resolution = resolution
         self.words: Mapping[str, tuple[int, ...]] = resolution.words
         for value, record in resolution.globals:
-            value.attach(module, record)
+            value.attach(module, record, resolution.words[record.slot][0])
         self._lock = threading.Lock()
         self._loaded = True
 
@@ -76,7 +76,7 @@ def link(
     Parameters
     ----------
     image : KernelImage
-        For exactly this device's architecture (I10).
+        For this device's architecture, or one that it can run instead (I10).
     function : function
         The live kernel function its paths start at.
     device : Device
@@ -91,13 +91,13 @@ def link(
     LinkError
         When code and manifest disagree, or a reference cannot be resolved (I5).
     """
-    if image.target != device.target.name or image.arch != device.target.arch:
+    target = device.target
+    if image.target != target.name or image.arch not in (target.arch, *target.fallbacks):
         raise LinkError(
             f"kernel {image.name}: the image is for {image.target}-{image.arch}, device {device.name} is "
             f"{device.target}"
         )
     module = device.load(image, layout)
-    module.function = function
     module.function = function
     try:
         if resolution is None:

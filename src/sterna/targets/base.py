@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 __all__ = ["Device", "ModuleLost", "Limits", "LoadedModule", "Target", "TargetCompiler", "TargetRuntime"]
 
 
+class ModuleLost(Exception):
+    """Internal: a loaded kernel's context is gone; it has to be loaded and linked again."""
+
+
 @frozen
 class Limits:
     """What a launch on this target may ask for."""
@@ -50,6 +54,8 @@ class Target:
         Launch limits, before a device narrows them.
     unsupported_types : frozenset of str
         Scalar types kernels may not use (``float64`` on metal).
+    fallbacks : tuple of str
+        Architectures whose images run here too, if slower or after a translation; the closest first (I10).
     """
 
     name: str
@@ -57,6 +63,7 @@ class Target:
     strategies: tuple[str, ...]
     limits: Limits
     unsupported_types: frozenset[str] = frozenset()
+    fallbacks: tuple[str, ...] = ()
     compiler_module: str = ""
     runtime_module: str = ""
 
@@ -138,6 +145,8 @@ class Device(Protocol):
     name: str
     target: Target
     limits: Limits
+    reads_host_memory: bool
+    """Whether kernels can use the addresses of NumPy arrays."""
 
     def load(self, image: KernelImage, layout: ArgLayout) -> LoadedModule:
         """Load an image's code in this device's context."""

@@ -7,6 +7,7 @@ raised, and what it printed, comes at the next synchronise or copy.
 from __future__ import annotations
 
 import ctypes
+import math
 import threading
 from collections.abc import Callable, Mapping
 from functools import cache, cached_property, lru_cache
@@ -22,11 +23,11 @@ from sterna.targets.base import Limits, Target
 from sterna.targets.cuda.context import Context
 from sterna.targets.cuda.driver import driver, is_available
 from sterna.targets.cuda.loader import load_code
-from sterna.targets.cuda.memory import CudaMemory, MemoryPool, new_handle
+from sterna.targets.cuda.memory import CudaMemory, HostAllocation, MemoryPool, new_handle
 from sterna.targets.cuda.module import CudaModule
 from sterna.targets.cuda.printing import PrintBuffer
 from sterna.targets.cuda.records import RecordPool
-from sterna.targets.cuda.streams import Stream, stream_handle
+from sterna.targets.cuda.streams import Event, Stream, stream_handle
 from sterna.targets.cuda.target import ARCHITECTURES, parse_target
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ class CudaDevice:
     pending : PendingFailures
         Exceptions of kernels that no synchronise has raised yet.
     """
+
+    reads_host_memory = False
 
     def __init__(self, index: int) -> None:
         self.name, self.index = f"cuda:{index}", index
@@ -135,7 +138,7 @@ class CudaDevice:
         """Write one word, ordered on a stream; at once while the stream records a graph."""
         cu = self.context.enter()
         given = active_stream(self) if stream is None else stream
-        if given is not None and getattr(given, "is_capturing", False):
+        if getattr(given, "is_capturing", False):
             self.write_now({address: word.to_bytes(8, "little")})
             return
         handle = 0 if given is None else stream_handle(given)
@@ -145,7 +148,14 @@ class CudaDevice:
 
     def allocate(self, nbytes: int) -> CudaMemory:
         """Device memory from the driver's pool, ordered on the current stream; not initialised."""
-        return self.memory.allocate(nbytes, self.handle_of(None))
+        return self.memory.allocate(nbytes, self._copy_stream())
+
+    def _copy_stream(self) -> int:
+        """Where copies go: the current stream, or beside it while it records a graph."""
+        given = active_stream(self)
+        if given is None:
+            return 0
+        return self.loader if getattr(given, "is_capturing", False) else stream_handle(given)
 
     def capture(self, value: Any) -> Any:
         """An array of this device for a captured one: NumPy arrays are copied, device arrays used as they are.
@@ -166,7 +176,7 @@ class CudaDevice:
             return value
         if isinstance(value, np.ndarray | np.generic):
             made = to_device(value, self)
-            self.context.enter().cuStreamSynchronize(self.handle_of(None))
+            self.context.enter().cuStreamSynchronize(self._copy_stream())
             return made
         if hasattr(value, "__dlpack__"):
             return to_device(np.from_dlpack(value), self)
@@ -176,7 +186,7 @@ class CudaDevice:
         """Copy a contiguous host array to `address`, in the current stream; done on return."""
         if not host.nbytes:
             return
-        cu, stream = self.context.enter(), self.handle_of(None)
+        cu, stream = self.context.enter(), self._copy_stream()
         cu.cuMemcpyHtoDAsync_v2(address, _host_address(host), host.nbytes, stream)
         cu.cuStreamSynchronize(stream)
 
@@ -184,7 +194,7 @@ class CudaDevice:
         """Copy from `address` into a contiguous host array, in the current stream; done on return."""
         if not host.nbytes:
             return
-        cu, stream = self.context.enter(), self.handle_of(None)
+        cu, stream = self.context.enter(), self._copy_stream()
         cu.cuMemcpyDtoHAsync_v2(_host_address(host), address, host.nbytes, stream)
         cu.cuStreamSynchronize(stream)
 
@@ -192,7 +202,7 @@ class CudaDevice:
         """Copy from a CUDA device's memory into this one's, in the current stream; False if it is no CUDA device."""
         if not isinstance(source_device, CudaDevice):
             return False
-        stream = self.handle_of(None)
+        stream = self._copy_stream()
         if source_device is self:
             self.context.enter().cuMemcpyDtoDAsync_v2(target, source, nbytes, stream)
             return True
@@ -205,12 +215,24 @@ class CudaDevice:
     def fill_bytes(self, address: int, nbytes: int, value: int = 0) -> None:
         """Set every byte, in the current stream."""
         if nbytes:
-            self.context.enter().cuMemsetD8Async(address, value, nbytes, self.handle_of(None))
+            self.context.enter().cuMemsetD8Async(address, value, nbytes, self._copy_stream())
 
     @property
     def dlpack_device(self) -> tuple[int, int]:
         """DLPack's (device type, index)."""
         return _DLPACK_CUDA, self.index
+
+    def array_interface(self, array: Any) -> dict[str, Any]:
+        """``__cuda_array_interface__`` of an array of this device."""
+        from sterna.targets.cuda.interop import array_interface
+
+        return array_interface(array)
+
+    def to_dlpack(self, array: Any, options: dict[str, Any]) -> Any:
+        """A DLPack capsule of an array of this device."""
+        from sterna.targets.cuda.dlpack import to_dlpack
+
+        return to_dlpack(array, options)
 
     @property
     def memory_info(self) -> tuple[int, int]:
@@ -245,9 +267,40 @@ class CudaDevice:
             given = active_stream(self)
         return 0 if given is None else stream_handle(given)
 
+    def event(self, timing: bool = True) -> Event:
+        """A new event (see `sterna.event`)."""
+        return Event(self, timing)
+
+    def record_graph(self) -> Any:
+        """Record a new graph (see `sterna.capture`)."""
+        from sterna.targets.cuda.graphs import Graph
+
+        return Graph(self).record()
+
     def stream(self, priority: int = 0, blocking: bool = True) -> Stream:
         """A new stream (see `sterna.stream`)."""
         return Stream(self, priority, blocking)
+
+    # ---- host memory for copies --------------------------------------------------------------
+
+    def pinned(self, shape: Any, dtype: Any) -> np.ndarray:
+        """A NumPy array in page-locked memory (see `sterna.pinned`)."""
+        return self._host_allocation(shape, dtype)[1]
+
+    def mapped(self, shape: Any, dtype: Any) -> Any:
+        """An array in page-locked memory that kernels use in place (see `sterna.mapped`)."""
+        from sterna.array import Array
+
+        memory, view = self._host_allocation(shape, dtype)
+        if memory.address != memory.host:
+            raise LinkError(f"{self.name} has no common addresses with the host; use sterna.pinned and copies")
+        return Array(view, memory, self)
+
+    def _host_allocation(self, shape: Any, dtype: Any) -> tuple[HostAllocation, np.ndarray]:
+        extents = tuple(int(n) for n in shape) if isinstance(shape, tuple | list) else (int(shape),)
+        found = np.dtype(dtype)
+        memory = HostAllocation(self.context, math.prod(extents) * found.itemsize)
+        return memory, np.ndarray(extents, found, memory.buffer)
 
     # ---- launching and waiting ---------------------------------------------------------------
 
@@ -281,8 +334,9 @@ class CudaDevice:
 
     def synchronize(self) -> None:
         """Wait for everything on the device; raise the first exception of a kernel since the last call."""
-        self.context.enter().cuCtxSynchronize()
-        self.collect(True)
+        if not getattr(active_stream(self), "is_capturing", False):
+            self.context.enter().cuCtxSynchronize()
+            self.collect(True)
 
     @cached_property
     def print_buffer(self) -> PrintBuffer:

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from sterna.errors import LaunchError, LinkError
 from sterna.relocation.record import WORD_BYTES, RelocationRecord
 from sterna.runtime.config import LaunchConfig
-from sterna.runtime.devices import active_stream
 from sterna.runtime.exceptions import Failure
 from sterna.targets.base import ModuleLost
 from sterna.targets.cuda.cubin import Cubin, Slot, read_cubin
@@ -173,8 +172,6 @@ class CudaModule:
         prepared = self._prepared
         if prepared is None or prepared.config is not config:
             prepared = self._prepare(config)
-        if stream is None:
-            stream = active_stream(self.device)
         if stream is not None:
             self._launch_beside(prepared, args, stream)
             return
@@ -183,7 +180,7 @@ class CudaModule:
         if code:
             self._retry(code, prepared, None, cell)
         if not self._watched:
-            self._watch()
+            self.note_launch()
 
     def _launch_beside(self, prepared: _Prepared, args: bytes | bytearray, given: Any) -> None:
         """A launch into another stream than the default one."""
@@ -199,7 +196,7 @@ class CudaModule:
         if handle and stream.is_foreign:
             memory.leave_stream(handle)
         if not self._watched:
-            self._watch()
+            self.note_launch()
 
     def _retry(self, code: int, prepared: _Prepared, stream: Any, cell: Any) -> None:
         """A launch was refused: another library may have made another context current in this thread."""
@@ -274,7 +271,8 @@ class CudaModule:
 
     # ---- after launching ---------------------------------------------------------------------
 
-    def _watch(self) -> None:
+    def note_launch(self) -> None:
+        """It was launched, here or by a graph: its record is looked at by the next synchronise."""
         self._watched = True
         if self._raises or self._prints:
             self.device.watch(self)
@@ -315,7 +313,10 @@ class CudaModule:
         self._call = _unloaded
         if self._handle and self._generation == device.context.generation:
             handle, self._handle = self._handle, 0
-            cu = device.context.enter()
+            try:
+                cu = device.context.enter()
+            except (OSError, DriverError):  # a forked child, or the driver is gone: nothing of it is left to release
+                return
             if self._watched:
                 cu.cuCtxSynchronize()
                 self.collect(True)

@@ -38,11 +38,13 @@ def parse_target(arch: str) -> Target:
     """
     if arch not in ARCHITECTURES:
         raise ValueError(f"unknown CUDA architecture {arch!r}; known: {', '.join(ARCHITECTURES)}")
+    older = list(ARCHITECTURES)[: list(ARCHITECTURES).index(arch)]
     return Target(
         name="cuda",
         arch=arch,
         strategies=("patch", "bake", "table"),
         limits=Limits(shared_bytes=48 * 1024),
+        fallbacks=tuple(reversed(older)),
         compiler_module="sterna.targets.cuda.compiler",
         runtime_module="sterna.targets.cuda.device",
     )
