@@ -19,6 +19,8 @@ from typing import Any
 __all__ = ["HERE", "fresh", "machine", "minimum", "options", "paired", "scratch", "show", "write"]
 
 HERE = Path(__file__).resolve().parent
+_ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+"""Bytecode is cached as in any installation, or import times would be those of parsing."""
 _PACKAGES = ("sterna", "numpy", "llvmlite", "numba")
 
 
@@ -77,9 +79,10 @@ def paired(work: dict[str, Callable[[], Any]], rounds: int = 5, repeat: int = 1)
 
 def fresh(code: str, *args: str, **environment: str) -> dict[str, Any]:
     """Run `code` in a new interpreter; it prints one JSON object."""
+    places = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, "-c", code, *args],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]), **environment},
+        env={**_ENVIRONMENT, "PYTHONPATH": places, **environment},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:

@@ -50,8 +50,9 @@ def _load_compiler(what: str) -> Any:
 
 def _compile(request: CompileRequest) -> KernelImage:
     what = f"kernel {request.name}{signature_text(request.types)} for {request.device.target}"
-    stats.count_compile(what)
+    stats.check_compiling_allowed(what)
     compiler = _load_compiler(what)
+    stats.count("compiles")
     try:
         image: KernelImage = compiler.compile_kernel(request).image
     except CompileError as error:  # the user's line is in the message; the compiler's own frames help nobody

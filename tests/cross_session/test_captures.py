@@ -7,6 +7,7 @@ compilations, from different words.
 from __future__ import annotations
 
 import pytest
+
 from helpers.session import Sessions
 
 RUN = """

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from helpers.generated import Program, agree, atomic_kernels, block_kernels, straight_kernels
+from helpers.generated import Program, agree, atomic_kernels, block_kernels, straight_kernels, view_kernels
 from helpers.launching import INTERPRETER, Place
 from helpers.modules import write_module
 
@@ -30,6 +30,12 @@ ORACLE = Place(INTERPRETER)
 @differential
 @given(program=straight_kernels())
 def test_straight_kernels(device: Place, tmp_path, program):
+    agree(program, device, ORACLE, tmp_path)
+
+
+@differential
+@given(program=view_kernels())
+def test_view_kernels(device: Place, tmp_path, program):
     agree(program, device, ORACLE, tmp_path)
 
 

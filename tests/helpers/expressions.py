@@ -88,7 +88,9 @@ class Expressions:
         known = scope.of_type(wanted)
         if depth <= 0 or (known and self.integer(0, 3) == 0):
             return self.choose(*known) if known else Expr(f"np.{wanted}({self._literal(wanted)})", wanted)
-        rules = [self._arithmetic, self._mixed, self._with_weak, self._unary, self._select, self._extreme]
+        rules = [
+            self._arithmetic, self._mixed, self._with_weak, self._unary, self._select, self._extreme, self._converted,
+        ]  # fmt: skip
         rules.append(self._bits if wanted in INTEGERS else self._rounded)
         text = self.choose(*rules)(wanted, scope, depth - 1)
         return Expr(f"({text})", wanted)
@@ -182,6 +184,10 @@ class Expressions:
         if wanted in INTEGERS and self.integer(0, 1):
             return f"~{a}"
         return self.choose(f"-{a}", f"abs({a})", f"+{a}")
+
+    def _converted(self, wanted: str, scope: Scope, depth: int) -> str:
+        source = self.choose(*(NUMERIC if wanted in FLOATS else INTEGERS))
+        return f"np.{wanted}({self.strong(source, scope, depth).text})"
 
     def _select(self, wanted: str, scope: Scope, depth: int) -> str:
         a, b = self.strong(wanted, scope, depth), self.strong(wanted, scope, depth)

@@ -1,7 +1,8 @@
 """Random kernels as source text, with inputs: what differential tests feed to two places.
 
 `straight_kernels` covers arithmetic, control flow, views, tuples, structs, calls and captures, one thread per
-element; `block_kernels` covers shared memory, barriers, warp operations and early leavers;
+element; `view_kernels` covers arrays of two axes in every layout, slices, records and loops over rows;
+`block_kernels` covers shared memory, barriers, warp operations and early leavers;
 `atomic_kernels` covers atomic operations whose result does not depend on the order of threads.
 """
 
@@ -20,8 +21,9 @@ from helpers.launching import Place
 from helpers.modules import write_module
 from helpers.values import INTEGERS, REAL, edges
 
-__all__ = ["Program", "agree", "atomic_kernels", "block_kernels", "straight_kernels"]
+__all__ = ["Program", "agree", "atomic_kernels", "block_kernels", "straight_kernels", "view_kernels"]
 
+_LAYOUTS = ("C", "F", "strided", "reversed")
 _HEAD = "import math\nfrom typing import NamedTuple\n\nimport numpy as np\n\nimport sterna\n"
 _N = 12
 
@@ -40,21 +42,27 @@ class Program:
         Positions of the output arrays.
     launch : tuple
         ``("over", n)`` or ``("grid", blocks, threads)``.
+    layouts : dict
+        Position of an array argument → its layout in memory, if not C.
     """
 
     source: str
     arguments: list[Any]
     outputs: list[int]
     launch: tuple[Any, ...]
+    layouts: dict[int, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         shown = [a.tolist() if isinstance(a, np.ndarray) else a for a in self.arguments]
-        return f"Program(launch={self.launch}, arguments={shown}, source=\n{self.source})"
+        return f"Program(launch={self.launch}, layouts={self.layouts}, arguments={shown}, source=\n{self.source})"
 
     def run(self, place: Place, folder: Path) -> list[np.ndarray]:
         """Results of the kernel at one place, from fresh copies of the arguments."""
         kernel = write_module(folder, self.source).k
-        arguments = [a.copy() if isinstance(a, np.ndarray) else a for a in self.arguments]
+        arguments = [
+            _laid_out(a.copy(), self.layouts.get(k, "C")) if isinstance(a, np.ndarray) else a
+            for k, a in enumerate(self.arguments)
+        ]
         if self.launch[0] == "over":
             place.over(kernel, self.launch[1], *arguments)
         else:
@@ -76,6 +84,19 @@ def _values(draw: Draw, dtype: str, n: int) -> np.ndarray:
     pool = edges(dtype)
     picks = draw(st.lists(st.integers(0, pool.size - 1), min_size=n, max_size=n))
     return pool[picks].copy()
+
+
+def _laid_out(array: np.ndarray, layout: str) -> np.ndarray:
+    """The same values in another layout of memory."""
+    if layout == "F":
+        return np.asfortranarray(array)
+    if layout == "strided":
+        wide = np.zeros([2 * n for n in array.shape], array.dtype)
+        wide[tuple(slice(None, None, 2) for _ in array.shape)] = array
+        return wide[tuple(slice(None, None, 2) for _ in array.shape)]
+    if layout == "reversed":
+        return np.ascontiguousarray(array[::-1])[::-1]
+    return array
 
 
 @dataclass
@@ -217,7 +238,76 @@ def straight_kernels(draw: Draw) -> Program:
     arguments = [*(_values(draw, dtype, _N) for dtype in dtypes), whole, real]
     arguments += [np.zeros(_N, result.type) for result in results]
     first_output = len(dtypes) + 2
-    return Program(source, arguments, list(range(first_output, len(arguments))), ("over", _N))
+    layouts = {k: make.choose(*_LAYOUTS) for k in range(len(dtypes))}
+    return Program(source, arguments, list(range(first_output, len(arguments))), ("over", _N), layouts)
+
+
+def _slice(make: Expressions, extent: int) -> str:
+    """One axis of an index that keeps the axis."""
+    bounds = [make.choose("", str(make.integer(-extent - 2, extent + 2))) for _ in range(2)]
+    return f"{bounds[0]}:{bounds[1]}:{make.choose('', '1', '2', '-1', '-2', '3')}"
+
+
+def _loop_over(body: _Body, view: str, dtype: str, mutable: list[Expr]) -> None:
+    """A loop over a 1-D view, by its items or by indices from either end."""
+    make, scope = body.make, body.scope
+    item, index = body.fresh(), body.fresh()
+    form = make.choose("items", "enumerate", "forward", "backward")
+    if form == "items":
+        body.add(f"for {item} in {view}:", 1)
+    elif form == "enumerate":
+        body.add(f"for {index}, {item} in enumerate({view}):", 1)
+    else:
+        body.add(f"for {index} in range({view}.shape[0]):", 1)
+        body.add(f"{item} = {view}[{index if form == 'forward' else f'-1 - {index}'}]", 2)
+    scope.names.append(Expr(item, dtype))
+    if form != "items":
+        scope.names.append(Expr(index, "int", 0, 8))
+    body.statements(make.integer(1, 2), 2, 1, mutable, in_loop=True)
+    del scope.names[-1 if form == "items" else -2 :]
+
+
+@st.composite
+def view_kernels(draw: Draw) -> Program:
+    """Arrays of two axes in any layout, views of views, records read and written through views."""
+    make = Expressions(draw)
+    dtype, x, y = make.choose(*NUMERIC), make.choose(*NUMERIC), make.choose(*NUMERIC)
+    rows, columns, count = make.integer(1, 4), make.integer(1, 5), make.integer(1, 6)
+    scope = Scope([Expr("i", "int", 0, _N - 1)])
+    body = _Body(make, scope)
+    body.add("i = sterna.grid(1)", 1)
+    scope.names += [
+        Expr(f"m[i % {rows}, -1 - i % {columns}]", dtype), Expr(f"m.T[(i * 3) % {columns}, -1]", dtype),
+        Expr(f"p[i % {count}].x", x), Expr(f"p[-1 - i % {count}]['y']", y), Expr(f"p['x'][i % {count}]", x),
+    ]  # fmt: skip
+    mutable = [body.variable(make.choose(dtype, x, y, *NUMERIC), 1) for _ in range(make.integer(1, 2))]
+    row, part = body.fresh(), body.fresh()
+    choice = make.choose(
+        f"m[i % {rows}]", f"m[:, i % {columns}]", f"m.T[i % {columns}]", f"m[::-1, 0][{_slice(make, 4)}]"
+    )
+    body.add(f"{row} = {choice}", 1)
+    _loop_over(body, row, dtype, mutable)
+    body.add(f"{part} = m[{_slice(make, rows)}, {_slice(make, columns)}]", 1)
+    body.add(f"s[i, 0] = {part}.shape[0] * 100 + {part}.shape[1]", 1)
+    body.add(f"if {part}.size > 0:", 1)
+    body.add(f"{mutable[0].text} = {make.strong(mutable[0].type, scope, 1).text}", 2)
+    body.add(f"s[i, 1] = {part}[-1, 0] != {part}[0, {part}.shape[1] - 1]", 2)
+    body.add(f"if i < {count}:", 1)
+    reference = body.fresh()
+    body.add(f"{reference} = q[{make.choose('i', '-1 - i', f'({count} - 1) - i')}]", 2)
+    body.add(f"{reference}.x = {make.strong(x, scope, 2).text}", 2)
+    body.add(f"{reference}['y'] {make.choose('=', '+=', '-=')} {make.strong(y, scope, 2).text}", 2)
+    for k, variable in enumerate(mutable):
+        body.add(f"o{k}[i] = {variable.text}", 1)
+    outputs = [f"o{k}" for k in range(len(mutable))]
+    source = _HEAD + _kernel(", ".join(["m", "p", "q", "s", *outputs]), body.lines)
+    record = np.dtype([("pad", np.int8), ("x", x), ("y", y)], align=draw(st.booleans()))
+    p, q = np.zeros(count, record), np.zeros(count, record)
+    p["x"], p["y"], q["y"] = _values(draw, x, count), _values(draw, y, count), _values(draw, y, count)
+    m = _values(draw, dtype, rows * columns).reshape(rows, columns)
+    arguments = [m, p, q, np.zeros((_N, 2), np.int64), *(np.zeros(_N, v.type) for v in mutable)]
+    layouts = {0: make.choose(*_LAYOUTS), 1: make.choose("C", "strided", "reversed"), 2: make.choose("C", "strided")}
+    return Program(source, arguments, list(range(2, len(arguments))), ("over", _N), layouts)
 
 
 @st.composite

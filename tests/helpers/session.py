@@ -14,18 +14,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-_PRELUDE = '''
+_PRELUDE = """
 import json as _json, sys as _sys
 def report(**values):
     print("@@" + _json.dumps(values), flush=True)
-'''
-_BLOCK = '''
+"""
+_BLOCK = """
 class _Refuse:
     def find_spec(self, name, path=None, target=None):
         if name == "llvmlite" or name.startswith(("llvmlite.", "sterna.compiler")):
             raise ImportError(name + " is not available in this session")
 _sys.meta_path.insert(0, _Refuse())
-'''
+"""
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ class Sessions:
 
     def environment(self, hash_seed: int | str = "random", env: dict[str, str] | None = None) -> dict[str, str]:
         """Environment of a session: the shared store, the user's modules, nothing of Sterna's from outside."""
-        inherited = {k: v for k, v in os.environ.items() if not k.startswith("STERNA_")}
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith("STERNA_") and k != "PYTHONUNBUFFERED"}
         package = Path(__import__("sterna").__file__).parent.parent
         path = os.pathsep.join([str(self.modules), str(package)])
         return {

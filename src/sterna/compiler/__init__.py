@@ -26,6 +26,7 @@ from sterna.relocation.resolve import Resolution
 from sterna.source.captures import Scan
 from sterna.source.locate import locate
 from sterna.targets.base import Target
+from sterna.targets.registry import compiler_versions
 from sterna.types import Type
 
 __all__ = ["Compilation", "Job", "compile_kernel"]
@@ -100,7 +101,7 @@ def compile_kernel(job: Job) -> Compilation:
         facts=facts,
         errors=tuple(_error_json(e) for e in lowered.errors),
         sources=lowered.sources,
-        provenance=_provenance(job, compiler.versions()),
+        provenance=_provenance(job, compiler_versions(target) or compiler.versions()),
         payloads=payloads,
     )
     return Compilation(image, module_text(typed), texts)

@@ -1,8 +1,7 @@
 """Counters of this process: compilations, links, launches, where images were found.
 
-`compiles` is the counter that tests of relocation rely on: every compilation in this process goes through
-`count_compile`, which is also where `require_precompiled` refuses (so "no compiler ran" is asserted, never
-assumed).
+`compiles` is the counter that tests of relocation rely on: every compilation of this process is counted when the
+compiler is entered, and `require_precompiled` refuses before that, so "no compiler ran" is asserted, never assumed.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 
 from sterna.errors import CompilerUnavailable
 
-__all__ = ["count", "count_compile", "require_precompiled", "stats"]
+__all__ = ["check_compiling_allowed", "count", "require_precompiled", "stats"]
 
 _lock = threading.Lock()
 _counters: dict[str, int] = dict.fromkeys(("compiles", "links", "launches", "hits", "misses", "stored"), 0)
@@ -35,20 +34,19 @@ def count_hit(label: str) -> None:
         _hits[label] = _hits.get(label, 0) + 1
 
 
-def count_compile(what: str) -> None:
-    """Count one compilation, or refuse it.
+def check_compiling_allowed(what: str) -> None:
+    """Refuse a compilation while `require_precompiled` is in force.
 
     Raises
     ------
     CompilerUnavailable
-        While `require_precompiled` is in force.
+        Naming `what` would have been compiled.
     """
     if _required:
         raise CompilerUnavailable(
             f"{what} is not in any store, and require_precompiled() forbids compiling. "
             "Build it ahead (kernel.specialize(…) with a writable store), or lift the requirement."
         )
-    count("compiles")
 
 
 def stats() -> dict[str, Any]:

@@ -38,9 +38,9 @@ def target(name: str = "cpu") -> Target:
 
 @cache
 def compiler_versions(target: Target) -> dict[str, str] | None:
-    """Versions of the compiler that makes code for `target` here, or None when it is not installed.
+    """Versions of what makes code for `target` here, Sterna's own among them, or None when no compiler is installed.
 
     Imports no compiler: versions are read from the installed packages' metadata.
     """
     found: dict[str, str] | None = importlib.import_module(TARGETS[target.name]).compiler_versions()
-    return found
+    return None if found is None else {**found, "sterna": importlib.import_module("sterna").__version__}

@@ -14,7 +14,7 @@ from typing import Any
 
 from sterna.compiler.deep import with_deep_stack
 from sterna.compiler.frontend.captures import Names
-from sterna.compiler.frontend.diagnostics import Place, Unresolved, fail
+from sterna.compiler.frontend.diagnostics import Place, Unresolved, fail, unsupported
 from sterna.compiler.frontend.environment import Env, Slot
 from sterna.compiler.frontend.finish import finish_module
 from sterna.compiler.frontend.frame import Frame
@@ -120,9 +120,10 @@ class Build:
         """Translate the kernel for `types`, and put the module together."""
         located = self.located(0)
         node = located.node
-        assert isinstance(node, ast.FunctionDef | ast.Lambda)
-        args = node.args
         place = Place(located, self.kernel, self.kernel)
+        if isinstance(node, ast.AsyncFunctionDef):
+            unsupported(place, node, "a kernel cannot be a coroutine", "write def, not async def")
+        args = node.args
         if args.vararg or args.kwarg:
             fail(place, args.vararg or args.kwarg or node, "a kernel has no *args or **kwargs", "name every parameter")
         names = [a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)]

@@ -14,7 +14,7 @@ from sterna.compiler.frontend.functions import call_closure, call_function
 from sterna.compiler.frontend.values import BoundMethod, Closure, Rt, Static, Value, describe, struct_value
 from sterna.compiler.ir.nodes import HostRef
 from sterna.typeof import is_struct_class, struct_fields
-from sterna.types import StructType
+from sterna.types import OPAQUE, StructType
 
 __all__ = ["call", "call_value"]
 
@@ -86,6 +86,8 @@ def _shown(function: Value) -> str:
 
 
 def _hint(function: Value) -> str:
+    if isinstance(function, Rt) and function.type == OPAQUE:
+        return "only Python functions with source, and built-ins that device code knows, can be called"
     if isinstance(function, Static):
         module = str(getattr(function.value, "__module__", ""))
         if module.startswith("numpy"):

@@ -16,7 +16,10 @@ from sterna.compiler.frontend.diagnostics import Place, Unresolved, fail, unsupp
 from sterna.compiler.frontend.environment import Edge, Env, Slot, flag_of
 from sterna.compiler.frontend.promotion import Unfit, cast_expr, join_types
 from sterna.compiler.frontend.values import (
+    BoundMethod,
     Closure,
+    IterValue,
+    RangeValue,
     Rt,
     Static,
     TupleValue,
@@ -98,6 +101,7 @@ class Frame:
         self.return_pybool = True
         self.node: ast.AST = spec.node
         self.walrus = 0
+        self.loop_assigns: frozenset[str] | None = None
         self.unrolled: tuple[int, ...] = ()
         self.statement = 0
         self.line = 0
@@ -110,11 +114,18 @@ class Frame:
 
     def fail(self, node: ast.AST, message: str, hint: str = "") -> NoReturn:
         """Raise a `CompileError` at `node`."""
-        fail(self.place, node, message, hint)
+        fail(self.place, node, message + self._called_with(), hint)
 
     def unsupported(self, node: ast.AST, message: str, hint: str = "") -> NoReturn:
         """Raise an `UnsupportedError` at `node`."""
-        unsupported(self.place, node, message, hint)
+        unsupported(self.place, node, message + self._called_with(), hint)
+
+    def _called_with(self) -> str:
+        """What a device function was called with, for errors in it."""
+        if self.spec.name == self.build.entry:
+            return ""
+        args = ", ".join(f"{name}: {describe(value)}" for name, value in self.spec.arguments.items())
+        return f" [in {self.spec.shown}({args})]"
 
     def at(self, node: ast.stmt) -> None:
         """Make `node` the statement that error sites and lines refer to."""
@@ -196,15 +207,28 @@ class Frame:
             return TupleValue(tuple(self.stable(item) for item in value.items), value.struct)
         return value
 
-    def hold(self, value: Value) -> Value:
-        """`value` now, whatever is assigned later (locals are copied)."""
+    def hold(self, value: Value, assigned: frozenset[str] | None = None) -> Value:
+        """`value` now, whatever is assigned later: to any name, or to the names `assigned` only.
+
+        A local that may be assigned is copied.
+        """
         if isinstance(value, Rt) and not is_constant(value.expr):
-            if isinstance(value.expr, Local) and value.expr.name.startswith("."):
+            if isinstance(value.expr, Local) and not self.is_home_of(value.expr.name, assigned):
                 return value
             return Rt(self.temp(value.expr), value.pybool, value.nonneg)
         if isinstance(value, TupleValue):
-            return TupleValue(tuple(self.hold(item) for item in value.items), value.struct)
+            return TupleValue(tuple(self.hold(item, assigned) for item in value.items), value.struct)
+        if isinstance(value, RangeValue):
+            return RangeValue(*(self.hold(part, assigned) for part in (value.start, value.stop, value.step)))  # type: ignore[arg-type]
+        if isinstance(value, BoundMethod):
+            return BoundMethod(self.hold(value.receiver, assigned), value.name)
         return value
+
+    def is_home_of(self, local: str, names: frozenset[str] | None) -> bool:
+        """Whether a local is the home of one of `names` (None: of any name)."""
+        if local.startswith("."):
+            return False
+        return names is None or local.partition("[")[0].partition(".")[0] in names
 
     def spill(self, values: Sequence[Value], mark: int, walrus: int) -> list[Value]:
         """Evaluate `values` before the statements from `mark` on, which came from a later operand."""
@@ -271,11 +295,11 @@ class Frame:
         """Bind a local name to a value."""
         expr = runtime_expr(value)
         if expr is None and isinstance(value, TupleValue):
-            items = tuple(self._assign_item(f"{name}[{k}]", item) for k, item in enumerate(value.items))
+            items = tuple(self._assign_item(f"{name}[{k}]", item, node) for k, item in enumerate(value.items))
             self.env[name] = Slot(TupleValue(items, value.struct))
             return
         if expr is None:
-            self.env[name] = Slot(value)
+            self.env[name] = Slot(self._kept(value, node))
             return
         if expr.type == NONE:
             if not isinstance(expr, Const):
@@ -293,13 +317,22 @@ class Frame:
         nonneg = isinstance(value, Rt) and value.nonneg
         self.env[name] = Slot(Rt(Local(home, expr.type), pybool, nonneg), home)
 
-    def _assign_item(self, name: str, value: Value) -> Value:
+    def _kept(self, value: Value, node: ast.AST) -> Value:
+        """A compile-time value that a name can stand for."""
+        if isinstance(value, IterValue):
+            self.unsupported(
+                node, f"{value.kind} is an iterator, used up by its first loop; it cannot have a name in device code",
+                f"write it into the for: `for … in {value.kind}(…):`",
+            )  # fmt: skip
+        return self.hold(value)
+
+    def _assign_item(self, name: str, value: Value, node: ast.AST) -> Value:
         expr = runtime_expr(value)
         if expr is None:
             if isinstance(value, TupleValue):
-                items = tuple(self._assign_item(f"{name}[{k}]", item) for k, item in enumerate(value.items))
+                items = tuple(self._assign_item(f"{name}[{k}]", item, node) for k, item in enumerate(value.items))
                 return TupleValue(items, value.struct)
-            return value
+            return self._kept(value, node)
         if is_constant(expr):
             return value
         home = self.home(name, expr.type)

@@ -136,10 +136,10 @@ class _Flattened:
             ]
             return ("range", tuple(k for k, _ in pieces)), RangeValue(*(v for _, v in pieces))  # type: ignore[arg-type]
         if isinstance(value, IterValue):
-            parts = [self.take(item, f"{name}[{k}]") for k, item in enumerate(value.parts)]
-            start = self.take(value.start, f"{name}.start") if value.start is not None else (None, None)
-            made = IterValue(value.kind, tuple(v for _, v in parts), start[1])  # type: ignore[arg-type]
-            return ("iter", value.kind, tuple(k for k, _ in parts), start[0]), made
+            self.frame.unsupported(
+                self.frame.node, f"{value.kind} is an iterator and cannot be passed to a device function",
+                "pass what it walks",
+            )  # fmt: skip
         if isinstance(value, BoundMethod):
             key, receiver = self.take(value.receiver, name)
             return ("method", value.name, key), BoundMethod(receiver, value.name)

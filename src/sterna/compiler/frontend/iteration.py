@@ -56,13 +56,20 @@ def make_range(frame: Frame, node: ast.AST, args: list[Value]) -> RangeValue:
     if static_int(step) == 0:
         frame.fail(node, "range() arg 3 must not be zero")
     if not isinstance(step.expr, Const):
-        start, stop, step = (_kept(frame, v) for v in (start, stop, step))
+        start, stop, step = (_stable(frame, v) for v in (start, stop, step))
         frame.check(Compare("eq", step.expr, Const(0, PYINT)), "ValueError", "range() arg 3 must not be zero")
     return RangeValue(start, stop, step)
 
 
+def _stable(frame: Frame, value: Rt) -> Rt:
+    kept = frame.stable(value)
+    assert isinstance(kept, Rt)
+    return kept
+
+
 def _kept(frame: Frame, value: Rt) -> Rt:
-    kept = frame.hold(value)
+    """`value` for the whole of the loop that is being set up."""
+    kept = frame.hold(value, frame.loop_assigns)
     assert isinstance(kept, Rt)
     return kept
 
@@ -102,7 +109,7 @@ def range_length(frame: Frame, value: RangeValue) -> Rt:
 
 
 def _stable_range(frame: Frame, value: RangeValue) -> RangeValue:
-    return RangeValue(_kept(frame, value.start), _kept(frame, value.stop), _kept(frame, value.step))
+    return RangeValue(_stable(frame, value.start), _stable(frame, value.stop), _stable(frame, value.step))
 
 
 def _at(value: RangeValue, k: Expr) -> Rt:
@@ -118,7 +125,7 @@ def range_item(frame: Frame, node: ast.AST, value: RangeValue, index: Value) -> 
     n = frame.stable(range_length(frame, value))
     k = operators.scalar(frame, index, node, "an index")
     assert isinstance(n, Rt)
-    k = _kept(frame, Rt(frame.cast(k.expr, PYINT, node), False, k.nonneg))
+    k = _stable(frame, Rt(frame.cast(k.expr, PYINT, node), False, k.nonneg))
     wrapped: Expr = k.expr
     if not k.nonneg:
         negative = Compare("lt", k.expr, Const(0, PYINT))
@@ -146,8 +153,9 @@ def length(frame: Frame, node: ast.AST, value: Value) -> Rt:
     frame.fail(node, f"{describe(value)} has no len()")
 
 
-def sequence_of(frame: Frame, node: ast.AST, value: Value) -> Sequence:
-    """How to walk `value`."""
+def sequence_of(frame: Frame, node: ast.AST, value: Value, assigned: frozenset[str]) -> Sequence:
+    """How to walk `value` in a loop that assigns the names `assigned`."""
+    frame.loop_assigns = assigned
     if isinstance(value, RangeValue):
         return Sequence(value.start.expr, value.stop.expr, value.step.expr, _counts_nonneg(value))
     items = static_items(frame, node, value)
@@ -183,11 +191,12 @@ def _zip_items(
     frame: Frame, node: ast.AST, value: IterValue, parts: list[tuple[Value, ...] | None]
 ) -> tuple[Value, ...]:
     columns: list[tuple[Value, ...]] = []
+    shortest = min(len(part) for part in parts if part is not None)
     for part, source in zip(parts, value.parts, strict=True):
         if part is None and isinstance(source, RangeValue):
             n = static_int(range_length(frame, source))
             if n is not None:
-                part = tuple(_at(source, Const(k, PYINT)) for k in range(min(n, 4096)))
+                part = tuple(_at(source, Const(k, PYINT)) for k in range(min(n, shortest)))
         if part is None:
             frame.unsupported(
                 node, f"zip of a tuple and {describe(source)} cannot be used in device code",
@@ -200,12 +209,12 @@ def _zip_items(
 def counted(frame: Frame, node: ast.AST, value: Value) -> tuple[Rt, Callable[[Rt], Value]]:
     """Length of something walked by a counter, and its item for a counter."""
     if isinstance(value, RangeValue):
-        kept = _stable_range(frame, value)
+        kept = RangeValue(_kept(frame, value.start), _kept(frame, value.stop), _kept(frame, value.step))
         return range_length(frame, kept), lambda k: _at(kept, k.expr)
     if isinstance(value, Rt) and isinstance(value.expr.type, ArrayType):
         if value.expr.type.ndim == 0:
             frame.fail(node, "a 0-D array cannot be iterated")
-        array = frame.hold(value)
+        array = frame.hold(value, frame.loop_assigns)
         assert isinstance(array, Rt)
         return extent(array.expr, 0), lambda k: _unchecked(frame, node, array, k)
     if isinstance(value, IterValue):

@@ -70,7 +70,8 @@ def for_loop(frame: Frame, node: ast.For, body: Body, orelse: Body, assign: Assi
     """``for target in iterable: body else: orelse``."""
     from sterna.compiler.frontend.expressions import expression
 
-    sequence = sequence_of(frame, node.iter, expression(frame, node.iter))
+    assigned = assigned_in([node.target, *node.body])
+    sequence = sequence_of(frame, node.iter, expression(frame, node.iter), assigned)
     if sequence.items is not None:
         _unrolled(frame, node, sequence.items, body, orelse, assign)
         return
@@ -87,7 +88,7 @@ def for_loop(frame: Frame, node: ast.For, body: Body, orelse: Body, assign: Assi
             assign(frame, node.target, index if sequence.item is None else sequence.item(index))
         body()
 
-    loop, out = _settle(frame, node, assigned_in([node.target, *node.body]), turn)
+    loop, out = _settle(frame, node, assigned, turn)
     frame.out.append(ForRange(counter, sequence.start, sequence.stop, sequence.step, out, line))  # type: ignore[arg-type]
     _after(frame, loop, Edge({**loop.extra, **loop.head}, []), orelse if node.orelse else None)
 
@@ -202,6 +203,7 @@ def _inner_exit(frame: Frame, loop: Loop, edge: Edge, out: list[Stmt], line: int
     frame.out, frame.alive = before, True
     frame.out.append(While(Const(True, BOOL), out, line))  # type: ignore[arg-type]
     _join_exits(frame, loop, edges)
+    _append_breaks(frame, loop, None)
     for ending in edges:
         ending.out.append(Break())
 
@@ -210,6 +212,10 @@ def _after(frame: Frame, loop: Loop, edge: Edge | None, orelse: Body | None) -> 
     """The end of a loop left by its test: ``else`` and the moves of this exit are skipped after a break."""
     from sterna.compiler.frontend.expressions import branch
 
+    if edge is not None and orelse is not None and not loop.breaks:
+        frame.env = edge.env
+        orelse()
+        return
     position = len(frame.out) - 1
     ending: list[Edge] = []
     after: list[Stmt] = []
@@ -219,28 +225,33 @@ def _after(frame: Frame, loop: Loop, edge: Edge | None, orelse: Body | None) -> 
         ending = [reached] if reached is not None else []
     elif edge is not None:
         ending, after = [edge], edge.out
-    flag = _join_exits(frame, loop, ending, after)
+    _join_exits(frame, loop, ending)
+    needs_flag = loop.breaks and edge is not None and (after or orelse is not None)
+    flag = frame.fresh(BOOL) if needs_flag else None
+    _append_breaks(frame, loop, flag)
     if flag is not None:
         frame.out.insert(position, Assign(flag, Const(False, BOOL), frame.line))
         frame.out.append(If(_not(Local(flag, BOOL)), after, [], frame.line))  # type: ignore[arg-type]
     else:
-        frame.out.extend(after)
+        frame.out.extend(after)  # moves only: nothing is appended to them later
 
 
-def _join_exits(frame: Frame, loop: Loop, edges: list[Edge], after: list[Stmt] | None = None) -> str | None:
-    """Join the normal end with every break; the flag that says "left by break", if `after` needs one."""
+def _join_exits(frame: Frame, loop: Loop, edges: list[Edge]) -> None:
+    """Join the normal end with every break."""
     for edge in loop.breaks:
         edge.env = {**loop.extra, **edge.env}
     every = [*edges, *loop.breaks]
     frame.alive = bool(every)
     if every:
         frame.env = merge(frame, every)
-    flag = frame.fresh(BOOL) if loop.breaks and after else None
+
+
+def _append_breaks(frame: Frame, loop: Loop, flag: str | None) -> None:
+    """End every path that breaks, after its moves; it sets `flag`."""
     for edge in loop.breaks:
         if flag is not None:
             edge.out.append(Assign(flag, Const(True, BOOL), frame.line))
         edge.out.append(Break())
-    return flag
 
 
 # ---- unrolled loops over tuples ----
@@ -325,15 +336,12 @@ def _after_items(frame: Frame, breaks: list[Edge], node: ast.For, orelse: Body, 
     from sterna.compiler.frontend.expressions import branch
 
     edges = list(breaks)
-    if frame.alive:
+    if frame.alive and done is None:
+        orelse()
+        return
+    if frame.alive and done is not None:
         (_, out), edge = branch(frame, orelse)
-        if done is None:
-            frame.out.extend(out)
-        else:
-            frame.out.append(If(_not(Local(done, BOOL)), out, [], frame.line))  # type: ignore[arg-type]
-        if done is None and edge is not None and not breaks:
-            frame.env = edge.env
-            return
+        frame.out.append(If(_not(Local(done, BOOL)), out, [], frame.line))  # type: ignore[arg-type]
         edges.extend([edge] if edge else [])
     if edges:
         frame.env = merge(frame, edges)

@@ -20,6 +20,7 @@ from sterna.compiler.frontend.values import (
     Value,
     describe,
     is_none,
+    plain_number,
     static_text,
 )  # fmt: skip
 from sterna.compiler.ir.nodes import Binary, Cast, Compare, Const, Expr, IfExp, Intrinsic, Unary
@@ -65,6 +66,7 @@ _MAX_FOLDED_BITS = 512
 
 def scalar(frame: Frame, value: Value, node: ast.AST, what: str) -> Rt:
     """`value` as a scalar, or an error that says what it is instead."""
+    value = plain_number(value)
     if isinstance(value, Rt) and isinstance(value.expr.type, Scalar):
         return value
     hint = ""
@@ -263,6 +265,7 @@ def unary(frame: Frame, node: ast.AST, op: str, value: Value) -> Value:
 
 def truth(frame: Frame, value: Value, node: ast.AST) -> Expr:
     """``bool(value)`` as a BOOL expression; constant where the type decides."""
+    value = plain_number(value)
     if isinstance(value, Rt):
         expr, t = value.expr, value.expr.type
         if isinstance(expr, Const):
@@ -290,6 +293,7 @@ def truth(frame: Frame, value: Value, node: ast.AST) -> Expr:
 
 def compare(frame: Frame, node: ast.AST, op: str, left: Value, right: Value) -> Rt:
     """``left op right`` for ``eq ne lt le gt ge``."""
+    left, right = plain_number(left), plain_number(right)
     if isinstance(left, Rt) and isinstance(right, Rt):
         tx, ty = left.expr.type, right.expr.type
         if isinstance(tx, Scalar) and isinstance(ty, Scalar):

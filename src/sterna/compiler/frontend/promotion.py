@@ -140,17 +140,26 @@ def _constant(value: Any, t: Scalar) -> Any:
     return number
 
 
+def _wrapped(value: int, t: Scalar) -> int:
+    """`value` modulo the range of integer type `t`."""
+    value &= (1 << t.bits) - 1
+    return value - (1 << t.bits) if t.kind == "i" and value >> (t.bits - 1) else value
+
+
 def cast_expr(expr: Expr, t: Scalar) -> Expr:
-    """`expr` (a scalar) converted to `t`; constants are converted here.
+    """`expr` (a scalar) converted to `t`; constants are converted here, strong integers wrapping as at run time.
 
     Raises
     ------
     Unfit
-        For an integer constant outside the range of `t`.
+        For a Python integer constant outside the range of `t`.
     """
     if isinstance(expr, Const):
         if expr.type == t and not (t.kind in "iu" and not fits(expr.value, t)):
             return expr
+        strong = isinstance(expr.type, Scalar) and not expr.type.weak and expr.type != t
+        if strong and t.kind in "iu" and isinstance(expr.value, int):
+            return Const(_wrapped(int(expr.value), t), t)
         if t != BFLOAT16:
             value = _constant(expr.value, t)
             if value is not None:

@@ -15,6 +15,7 @@ from sterna.compiler.frontend.expressions import branch, closure, condition, exp
 from sterna.compiler.frontend.frame import Frame, Loop, tuple_items
 from sterna.compiler.frontend.loops import for_loop, while_loop
 from sterna.compiler.frontend.promotion import convert
+from sterna.compiler.frontend.scopes import walk_own
 from sterna.compiler.frontend.subscripts import (
     ElementTarget,
     FieldTarget,
@@ -26,6 +27,7 @@ from sterna.compiler.frontend.subscripts import (
 )  # fmt: skip
 from sterna.compiler.frontend.values import Rt, Static, TupleValue, Value, describe, is_constant, runtime_expr
 from sterna.compiler.ir.nodes import Const, Expr, ExprStatement, If, Local, Raise, Return, Unary
+from sterna.compiler.ir.rewrite import walk
 from sterna.source.captures import CaptureKind
 from sterna.types import BOOL, NONE, PYINT, Scalar
 
@@ -75,6 +77,10 @@ def block(frame: Frame, statements: Sequence[ast.stmt]) -> None:
 
 def function_body(frame: Frame, node: ast.FunctionDef | ast.Lambda) -> bool:
     """Translate a whole function; whether its return type stayed what earlier returns were converted to."""
+    body = [node.body] if isinstance(node, ast.Lambda) else node.body
+    for part in walk_own(body):
+        if isinstance(part, ast.Yield | ast.YieldFrom | ast.Await):
+            frame.unsupported(part, "device code has no generators or coroutines", "store the values in an array")
     try:
         if isinstance(node, ast.Lambda):
             _lambda_body(frame, node)
@@ -142,10 +148,22 @@ def _assign_tuple(frame: Frame, target: ast.Tuple | ast.List, value: Value) -> N
         frame.fail(target, f"{describe(value)} cannot be unpacked", "only tuples can: a, b = x[0], x[1]")
     if len(items) != len(target.elts):
         frame.fail(target, f"{len(target.elts)} names for a tuple of {len(items)} items")
-    if len(items) > 1:
-        items = tuple(frame.hold(item) for item in items)
+    items = _untouched(frame, target, items)
     for part, item in zip(target.elts, items, strict=True):
         assign_target(frame, part, item)
+
+
+def _untouched(frame: Frame, target: ast.Tuple | ast.List, items: tuple[Value, ...]) -> tuple[Value, ...]:
+    """Items that stay what they are while the targets are assigned from left to right."""
+    if not all(isinstance(part, ast.Name) for part in target.elts):
+        return tuple(frame.hold(item) for item in items)
+    names = frozenset(part.id for part in target.elts if isinstance(part, ast.Name))
+    for item in items[1:]:
+        expr = runtime_expr(item)
+        read = [node.name for node in walk([expr]) if isinstance(node, Local)] if expr is not None else []
+        if expr is None or any(frame.is_home_of(name, names) for name in read):
+            return tuple(frame.hold(value, names) for value in items)
+    return items
 
 
 def _place(frame: Frame, target: ast.Subscript | ast.Attribute) -> Target:

@@ -20,6 +20,7 @@ from sterna.compiler.frontend.values import (
     describe,
     is_none,
     items_of,
+    plain_number,
     static_int,
 )  # fmt: skip
 from sterna.compiler.ir.nodes import (
@@ -219,6 +220,9 @@ def index_values(frame: Frame, node: ast.AST, value: Rt, parts: list[Value | Sli
         assert isinstance(t, ArrayType)
         if not isinstance(t.dtype, RecordType):
             frame.fail(node, "only structured arrays are indexed by a field's name")
+        if t.ndim == 0 and isinstance(value.expr, HostRef):  # a captured record: its field is a place inside it
+            record = replace(value.expr, type=RecordRefType(t.dtype, t.space, t.readonly), extent=t.dtype.itemsize)
+            return record_field(frame, node, record, record.type, parts[0].value)  # type: ignore[arg-type]
         return array_field(frame, node, value.expr, t, parts[0].value)
     if isinstance(t, RecordRefType):
         return _record_item(frame, node, value, t, parts)
@@ -311,22 +315,31 @@ def _interior_record(frame: Frame, node: ast.AST, array: Expr, t: ArrayType, ind
 
 
 def _view(frame: Frame, node: ast.AST, array: Expr, t: ArrayType, parts: list[Index]) -> Value:
-    items: list[Expr | SliceAxis | NewAxis] = []
-    for part in parts:
-        if isinstance(part, SliceAxis) and isinstance(part.step, Const) and part.step.value == 0:
-            frame.fail(node, "slice step cannot be zero")
-        if isinstance(part, SliceAxis) and part.step is not None and not isinstance(part.step, Const):
-            step = frame.temp(part.step)
-            frame.check(Compare("eq", step, Const(0, PYINT)), "ValueError", "slice step cannot be zero")
-            part = replace(part, step=step)
-        items.append(part.expr if isinstance(part, Rt) else part)
-    interior = _interior_slice(array, t, parts)
-    if interior is not None:
-        return Rt(interior)
+    parts = [_checked_step(frame, node, part) if isinstance(part, SliceAxis) else part for part in parts]
+    array, parts = _interior_slice(array, t, parts)
+    if parts == [_FULL]:
+        return Rt(array)
+    items = [part.expr if isinstance(part, Rt) else part for part in parts]
     ndim = sum(not isinstance(part, Rt) for part in parts)
     view = ArrayType(t.dtype, ndim, _view_layout(t, parts), t.readonly, t.space)
     check = frame.index_check() if any(isinstance(part, Rt) for part in parts) else None
     return Rt(View(array, tuple(items), view, check))
+
+
+def _checked_step(frame: Frame, node: ast.AST, part: SliceAxis) -> SliceAxis:
+    """A slice whose step is not zero."""
+    if part.step is None:
+        return part
+    if isinstance(part.step, Const):
+        if part.step.value == 0:
+            frame.fail(node, "slice step cannot be zero")
+        return part
+    step = frame.temp(part.step)
+    frame.check(Compare("eq", step, Const(0, PYINT)), "ValueError", "slice step cannot be zero")
+    return replace(part, step=step)
+
+
+_FULL = SliceAxis(None, None, None)
 
 
 def _is_full(part: Index) -> bool:
@@ -348,16 +361,21 @@ def _view_layout(t: ArrayType, parts: list[Index]) -> Layout:
     return "C" if all(_is_full(part) for part in parts[k + 1 :]) else "A"
 
 
-def _interior_slice(array: Expr, t: ArrayType, parts: list[Index]) -> HostRef | None:
-    """``TABLE[4:]`` of a captured 1-D C-ordered array: a host reference with an addend."""
-    if not (isinstance(array, HostRef) and t.ndim == 1 and t.layout == "C" and len(parts) == 1):
-        return None
-    part = parts[0]
-    if not isinstance(part, SliceAxis) or part.stop is not None or part.step is not None:
-        return None
-    if not (isinstance(part.start, Const) and part.start.value >= 0):
-        return None
-    return replace(array, addend=array.addend + part.start.value * itemsize(t.dtype), extent=0)
+def _interior_slice(array: Expr, t: ArrayType, parts: list[Index]) -> tuple[Expr, list[Index]]:
+    """``TABLE[4:]`` and ``TABLE[4:9]`` of a captured 1-D C-ordered array: a host reference with an addend,
+    and what is left of the slice."""
+    part = parts[0] if len(parts) == 1 else None
+    if not (isinstance(array, HostRef) and t.ndim == 1 and t.layout == "C" and isinstance(part, SliceAxis)):
+        return array, parts
+    start, stop = part.start, part.stop
+    if part.step not in (None, Const(1, PYINT)) or not (isinstance(start, Const) and start.value > 0):
+        return array, parts
+    if stop is not None and not (isinstance(stop, Const) and stop.value >= 0):
+        return array, parts
+    inside = replace(array, addend=array.addend + start.value * itemsize(t.dtype), extent=0)
+    if stop is None:
+        return inside, [_FULL]
+    return inside, [SliceAxis(None, Const(max(stop.value - start.value, 0), PYINT), None)]
 
 
 # ---- targets ----
@@ -443,6 +461,7 @@ def stored(frame: Frame, node: ast.AST, value: Value, t: Scalar) -> Expr:
         word = frame.build.static_expr(frame, value)
         if word is not None:
             value = Rt(word)
+    value = plain_number(value)
     if isinstance(value, Rt):
         s = value.expr.type
         if isinstance(s, Scalar):

@@ -13,7 +13,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sterna.compiler.ir.nodes import Const, Expr, GetItem, HostRef, LocalArray, MakeTuple, SharedArray
+from sterna.compiler.ir.nodes import Const, Element, Expr, GetItem, HostRef, LocalArray, MakeTuple, SharedArray
 from sterna.types import (
     NONE,
     ArrayType,
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BoundMethod", "Closure", "IterValue", "RangeValue", "Rt", "Static", "TupleValue", "Value", "describe",
-    "describe_type", "from_expr", "is_constant", "is_none", "items_of", "runtime_expr", "shape_key", "static_int",
-    "static_text", "struct_value",
+    "describe_type", "from_expr", "is_constant", "is_none", "items_of", "plain_number", "runtime_expr", "shape_key",
+    "static_int", "static_text", "struct_value",
 ]  # fmt: skip
 
 
@@ -133,6 +133,16 @@ def is_constant(expr: Expr) -> bool:
 def is_none(value: Value) -> bool:
     """Whether `value` is None, decided by its type."""
     return isinstance(value, Rt) and value.expr.type == NONE
+
+
+def plain_number(value: Value) -> Value:
+    """A 0-D array of numbers as its element, as NumPy takes it in arithmetic; other values as they are."""
+    if not isinstance(value, Rt):
+        return value
+    t = value.expr.type
+    if isinstance(t, ArrayType) and t.ndim == 0 and isinstance(t.dtype, Scalar):
+        return Rt(Element(value.expr, (), t.dtype, None, True))
+    return value
 
 
 def static_int(value: Value) -> int | None:

@@ -21,6 +21,7 @@ from sterna.compiler.frontend.values import (
     Value,
     describe,
     is_none,
+    plain_number,
     static_int,
 )  # fmt: skip
 from sterna.compiler.ir.nodes import Binary, Const, Expr, IfExp, Intrinsic, Print, TypeOf
@@ -50,7 +51,7 @@ def _abs(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
     if t.kind == "b" or t.kind == "u":
         return number
     if t.kind == "i":
-        if isinstance(number.expr, Const):
+        if isinstance(number.expr, Const) and t.weak:
             return Rt(Const(abs(number.expr.value), t), False, True)
         return Rt(Intrinsic("abs", (number.expr,), t))
     if t.kind == "c":
@@ -324,6 +325,7 @@ def _print(frame: Frame, node: ast.AST, args: list[Value], sep: str, end: str) -
 
 
 def _print_part(frame: Frame, node: ast.AST, value: Value, parts: list[str | Expr]) -> None:
+    value = plain_number(value)
     if isinstance(value, Static) and isinstance(value.value, str):
         parts.append(value.value)
     elif (
@@ -363,6 +365,23 @@ class _PrintRule(Rule):
 RULES[print] = _PrintRule("print", lambda frame, node, args: _print(frame, node, args, " ", "\n"), 0, many())
 
 
-@typing_rule(hash, id, repr, str, list, dict, set, sorted, map, filter, iter, next, getattr, hasattr, open, input)
-def _refused(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
-    frame.unsupported(node, "this built-in cannot be used in device code", "see the table of the language reference")
+_REFUSED: dict[Any, str] = {
+    hash: "", id: "compare objects with `is`", repr: "", str: "give print() the parts", list: "use a tuple",
+    dict: "use a named tuple", set: "use a tuple", sorted: "write the loop", map: "write a for loop",
+    filter: "write a for loop", iter: "write a for loop", next: "write a for loop", getattr: "name the attribute",
+    hasattr: "", open: "", input: "", slice: "slice an array: a[1:3]", frozenset: "use a tuple",
+    bytes: "", object: "capture one made on the host", super: "", callable: "", vars: "", eval: "", exec: "",
+}  # fmt: skip
+
+
+def _refuse(function: Any, hint: str) -> Rule:
+    shown = f"{function.__name__}()"
+
+    def typing(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
+        frame.unsupported(node, f"{shown} cannot be used in device code", hint)
+
+    return Rule(shown, typing, 0, many())
+
+
+for _function, _hint in _REFUSED.items():
+    RULES[_function] = _refuse(_function, _hint)
