@@ -25,6 +25,7 @@ from sterna.runtime.signature import adapt_argument, signature_text
 from sterna.runtime.staging import Staging, holds_host_arrays
 from sterna.source.locate import note_import
 from sterna.targets.base import Device, ModuleLost
+from sterna.targets.registry import target as find_target
 from sterna.typeof import type_of
 from sterna.types import Type
 from sterna.typespec import type_from
@@ -49,15 +50,19 @@ def _load_compiler(what: str) -> Any:
 
 
 def _compile(request: CompileRequest) -> KernelImage:
+    return _build(request).image
+
+
+def _build(request: CompileRequest) -> Compilation:
     what = f"kernel {request.name}{signature_text(request.types)} for {request.device.target}"
     stats.check_compiling_allowed(what)
     compiler = _load_compiler(what)
     stats.count("compiles")
     try:
-        image: KernelImage = compiler.compile_kernel(request).image
+        made: Compilation = compiler.compile_kernel(request)
     except CompileError as error:  # the user's line is in the message; the compiler's own frames help nobody
         raise error.with_traceback(None) from None
-    return image
+    return made
 
 
 class Kernel:
@@ -148,6 +153,27 @@ class Kernel:
         target = current_device() if device is None else device_of(device)
         key = (target, over, *types)
         return CompiledKernel(self, self._dispatcher.prepare(key, target, over, types))
+
+    def build(self, *given: Any, target: str, over: int = 0) -> Compilation:
+        """Compile for argument types and an architecture, with no device; nothing is stored or loaded.
+
+        Parameters
+        ----------
+        *given
+            As for `specialize`.
+        target : str
+            Such as ``"cuda-sm_90"``.
+        over : int
+            Axes of the ``over`` launch meant, 0 for explicit blocks and threads.
+
+        Returns
+        -------
+        Compilation
+            With ``.image``, ``.ir`` and ``.text("llvm")``, ``.text("ptx")``…
+        """
+        types = tuple(type_from(item) for item in given)
+        self._check_count(len(types))
+        return _build(self._dispatcher.request_for(find_target(target), over, types))
 
     def explain_cache(self) -> CacheReport:
         """Where each specialisation of this process came from: hit, miss and why, or why not storable."""
@@ -305,6 +331,57 @@ class CompiledKernel:
         """Assembly of the target."""
         return self._inspect().text("asm")
 
+    @property
+    def ptx(self) -> str:
+        """The PTX that goes with the image (cuda)."""
+        found = self.image.payloads.get("ptx")
+        return self._inspect().text("ptx") if found is None else found.decode()
+
+    @property
+    def sass(self) -> str:
+        """Machine code as text, by nvdisasm or cuobjdump where one is installed (cuda)."""
+        return self._inspect().text("sass")
+
+    @property
+    def registers(self) -> int:
+        """Registers of a thread (cuda)."""
+        return self._fact("registers")
+
+    @property
+    def local_bytes(self) -> int:
+        """Bytes of memory of its own that a thread uses (cuda)."""
+        return self._fact("local_bytes")
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of static shared memory of a block."""
+        return self._fact("shared_bytes")
+
+    @property
+    def max_threads(self) -> int:
+        """Threads that a block of this kernel may have on its device."""
+        facts = getattr(self._found.loaded.module, "facts", None)
+        return self._found.loaded.device.limits.max_threads if facts is None else int(facts()["max_threads"])
+
+    def suggest(self, shared_bytes: int = 0) -> tuple[int, int]:
+        """Blocks and threads that fill the device, by its occupancy calculator (cuda).
+
+        Parameters
+        ----------
+        shared_bytes : int
+            Dynamic shared memory of a block.
+        """
+        found = getattr(self._found.loaded.module, "suggest", None)
+        if found is None:
+            raise UnsupportedError(f"device {self._found.loaded.device.name} has no occupancy calculator; use kernel.over(shape)")
+        blocks, threads = found(shared_bytes)
+        return int(blocks), int(threads)
+
+    def _fact(self, name: str) -> int:
+        if name not in self.image.facts:
+            raise UnsupportedError(f"an image for {self.image.target}-{self.image.arch} does not say {name}")
+        return int(self.image.facts[name])
+
     def _inspect(self) -> Compilation:
         if self._texts is None:
             found, dispatcher = self._found, self._kernel._dispatcher
@@ -332,7 +409,8 @@ def _parameter_names(function: FunctionType, code: CodeType) -> tuple[str, ...]:
 def kernel(function: Callable[..., Any], /) -> Kernel: ...
 @overload
 def kernel(
-    *, boundscheck: bool = ..., fastmath: bool = ..., debug: bool = ..., opt: int = ..., strategy: str = ...
+    *, boundscheck: bool = ..., fastmath: bool = ..., debug: bool = ..., opt: int = ..., strategy: str = ...,
+    launch_bounds: int | tuple[int, ...] = ..., cluster: int | tuple[int, ...] = ..., cooperative: bool = ...,
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 
 
@@ -345,7 +423,7 @@ def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any
         When used as ``@sterna.kernel`` without options.
     **options
         `boundscheck` (default True), `fastmath`, `debug`, `opt` (0-3), `strategy` (``bake``, ``patch``,
-        ``table``); see `sterna.options.CompileOptions`.  ``STERNA_*`` variables give defaults.
+        ``table``), `launch_bounds`, `cluster`, `cooperative` (cuda); see `sterna.options.CompileOptions`.  ``STERNA_*`` variables give defaults.
 
     Returns
     -------

@@ -254,7 +254,7 @@ def cuda_double(devices: int = 1) -> Iterator[DriverDouble]:
         yield double
     finally:
         for name in [n for n in runtime_devices._devices if n.startswith("cuda")]:
-            del runtime_devices._devices[name]
+            runtime_devices._devices.pop(name).context.lost()  # what still refers to it leaves the driver alone
         runtime_devices._devices.update(kept)
         cuda_device._device.cache_clear()
         install_driver(previous)

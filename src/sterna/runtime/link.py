@@ -6,8 +6,9 @@ then is the kernel handed out; a kernel that could run with an unwritten slot do
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any
 
@@ -59,8 +60,8 @@ class LoadedKernel:
         self.module.unload()
         self._resolution.holder.release()
 
-    def __del__(self) -> None:
-        if getattr(self, "_loaded", False):
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if getattr(self, "_loaded", False) and not is_finalizing():
             self.unload()
 
 

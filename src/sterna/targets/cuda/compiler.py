@@ -18,7 +18,7 @@ from sterna.compiler.codegen.simt.entry import SimtContext, emit_entry
 from sterna.compiler.codegen.simt.frame import state_words
 from sterna.compiler.deep import with_deep_stack
 from sterna.compiler.ir.nodes import Module
-from sterna.errors import CompileError
+from sterna.errors import CompileError, UnsupportedError
 from sterna.options import CompileOptions
 from sterna.targets.base import Target
 from sterna.targets.cuda.cubin import read_cubin
@@ -82,6 +82,8 @@ COMPILER = CudaCompiler()
 
 def generate(module: Module, target: Target, options: CompileOptions) -> tuple[str, dict[str, Any]]:
     """LLVM IR of a module, as text, and its launch facts."""
+    if options.cluster and int(target.arch[3:]) < 90:
+        raise UnsupportedError(f"a cluster on {target.arch}", hint="clusters exist from sm_90 on")
     profile = cuda_profile(target.arch, options.fastmath, bool(module.places))
     context = SimtContext(module, profile, options, str(target))
     parts = [emit_entry(context)]
@@ -90,7 +92,7 @@ def generate(module: Module, target: Target, options: CompileOptions) -> tuple[s
         body = body.replace("\ndefine ", f"\n{context.raise_text()}\ndefine ", 1)
     facts = {
         "entry": entry_symbol(module.entry), "state_words": state_words(options.over), "raises": context.uses_raise,
-        "prints": context.prints,
+        "prints": context.prints, "cooperative": options.cooperative, "cluster": list(options.cluster),
     }  # fmt: skip
     return link_libdevice(body, target.arch), facts
 

@@ -249,6 +249,9 @@ class CudaModule:
                     f"kernel {self.image.name}: over({config.over}) needs {total} blocks; the device counts to {2**31 - 1}"
                 )
             blocks, flat = (total, 1, 1), blocks[:2]
+        cluster = (*self.image.facts.get("cluster", ()), 1, 1, 1)[:3]
+        if config.over:  # blocks past the extents leave at once
+            blocks = tuple(-(-n // by) * by for n, by in zip(blocks, cluster, strict=True))  # type: ignore[assignment]
         table = 0 if self._table is None else self._table.address
         words = [self._record.address, table, self.device.print_buffer.address if self._prints else 0]
         if config.over:

@@ -101,12 +101,12 @@ class CudaProfile(SimtProfile):
 
 def _bounds(options: CompileOptions) -> list[tuple[str, object]]:
     found: list[tuple[str, object]] = []
-    bounds = getattr(options, "launch_bounds", ())
+    bounds = options.launch_bounds
     if bounds:
         found.append(("nvvm.maxntid", bounds[0]))
         if len(bounds) > 1:
             found.append(("nvvm.minctasm", bounds[1]))
-    cluster = getattr(options, "cluster", ())
+    cluster = options.cluster
     if cluster:
         found.append(("nvvm.cluster_dim", ",".join(map(str, cluster))))
     return found

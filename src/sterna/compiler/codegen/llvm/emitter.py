@@ -207,8 +207,8 @@ class FunctionEmitter:
         """Called at the end of a counted loop's body."""
 
     def shared_array(self, node: ir.SharedArray) -> Value:
-        """One array for each block: the kernel's emitter knows where."""
-        raise UnsupportedError("shared.array in a device function that is not part of the kernel's own code")
+        """One array for each block: the kernel's emitter, or the target's module, knows where."""
+        return self.context.shared_array(self, node)
 
     def local_array(self, node: ir.LocalArray) -> Value:
         """One array for each thread, on the stack."""

@@ -115,6 +115,10 @@ class ModuleContext:
             place = f"getelementptr inbounds (i8, {pointer}@{slot}, i64 {8 * index})"
         return e.b.op(f"load i64, {pointer}{place}, !invariant.load !1")
 
+    def shared_array(self, e: FunctionEmitter, node: ir.SharedArray) -> Value:
+        """An array of a block that is not in the kernel's own code."""
+        raise UnsupportedError("shared.array in a device function that is not part of the kernel's own code")
+
     # ---- the module's text -------------------------------------------------------------------
 
     def text(self, entries: list[str]) -> str:
