@@ -267,3 +267,29 @@ def test_long_expression(place: Place):
     out = np.zeros(10, np.int64)
     place.over(many, 10, x, out)
     assert_same(out, (14 * x + 91) % 1000)
+
+
+def test_a_thousand_branches(place: Place, make_module):
+    branches = "".join(f"    {'if' if k == 0 else 'elif'} v == {k}:\n        r = {k * k}\n" for k in range(1000))
+    source = (
+        "import sterna\n\n@sterna.kernel\ndef k(x, out):\n    i = sterna.grid(1)\n    v = x[i]\n    r = -1\n"
+        f"{branches}    out[i] = r\n"
+    )
+    x = np.array([0, 1, 500, 999, 1000, -1])
+    out = np.zeros(6, np.int64)
+    try:
+        kernel = make_module(source).k
+    except (RecursionError, SyntaxError):  # Python's own parser: an elif chain nests
+        pytest.skip("this Python cannot parse it")
+    place.over(kernel, 6, x, out)
+    assert out.tolist() == [0, 1, 250_000, 998_001, -1, -1]
+
+
+def test_a_thousand_terms(place: Place, make_module):
+    terms = " + ".join(f"v * {k}" for k in range(1000))
+    source = (
+        f"import sterna\n\n@sterna.kernel\ndef k(x, out):\n    i = sterna.grid(1)\n    v = x[i]\n    out[i] = {terms}\n"
+    )
+    x, out = np.arange(5), np.zeros(5, np.int64)
+    place.over(make_module(source).k, 5, x, out)
+    assert out.tolist() == [v * 499_500 for v in range(5)]

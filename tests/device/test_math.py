@@ -11,6 +11,7 @@ import pytest
 import sterna
 from helpers.compare import assert_same, ulps_apart
 from helpers.launching import Place
+from helpers.values import edges
 
 UNARY = {
     # name: (domain, numpy name, ulps)
@@ -47,6 +48,17 @@ def test_unary(place: Place, make_module, name, dtype):
     near_zero = np.abs(wide) < np.finfo(dtype).eps * 8
     apart = ulps_apart(out, wide.astype(dtype))
     assert apart[~near_zero].max() <= ulps, f"{name}: {apart[~near_zero].max()} ulps"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", UNARY)
+def test_unary_at_the_edges(place: Place, make_module, name, dtype):
+    x = edges(dtype)
+    with np.errstate(all="ignore"):
+        expected = getattr(np, UNARY[name][2])(x.astype(np.longdouble)).astype(dtype)
+    out = np.zeros(x.size, dtype)
+    place.over(make_module(_SOURCE.format(name=name)).k, x.size, x, out)
+    assert_same(out, expected, ulps=4, label=name)
 
 
 @sterna.kernel

@@ -252,3 +252,23 @@ def test_positions_on_three_axes(place: Place):
     )  # fmt: skip
     expected[0, 0, 0] = 6 * 10_000 + 6 * 100 + 4
     assert_same(out, expected)
+
+
+@sterna.kernel
+def through_bfloat16(x, out):
+    tile = sterna.shared.array(16, sterna.bfloat16)
+    t = sterna.threadIdx.x
+    tile[t] = x[t]
+    sterna.syncthreads()
+    out[t] = tile[t] + tile[t] * 0.5
+
+
+def test_bfloat16_is_for_memory(place: Place):
+    # 8 bits of mantissa: 1 + 2**-8 and 1 + 3 * 2**-8 are ties and go to even.
+    x = np.array([1, 1 + 2**-8, 1 + 3 * 2**-8, 1 + 2**-7, 3.14159, -1e30, 1e-40, 0], np.float32)
+    stored = np.array([1, 1, 1 + 2**-6, 1 + 2**-7, 3.140625, -1e30, 1e-40, 0], np.float32)
+    bits = stored.view(np.uint32)
+    stored[5:7] = ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)[5:7]
+    out = np.zeros(8, np.float32)
+    place.launch(through_bfloat16, 1, 8, x, out)
+    assert_same(out, stored + stored * np.float32(0.5))

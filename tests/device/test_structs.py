@@ -198,3 +198,17 @@ def test_arrays_in_a_tuple(place: Place):
     place.over(arrays_in_a_tuple, 4, (a, b), out)
     assert out.tolist() == [30, 21, 12, 3]
     assert not a.any()
+
+
+@sterna.kernel
+def struct_in_a_tuple(pair, out):
+    out[0] = pair[0].x + pair[0].y
+    out[1] = pair[1]
+    v, n = pair
+    out[2] = v[1] * n
+
+
+def test_a_named_tuple_inside_a_tuple(place: Place):
+    out = np.zeros(3)
+    place.launch(struct_in_a_tuple, 1, 1, (Vec(1.5, 2.0), 3), out)
+    assert out.tolist() == [3.5, 3, 6]

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from helpers.values import FLOATS, INTEGERS, REAL
+from helpers.values import COMPLEX, FLOATS, INTEGERS, REAL
 
 __all__ = ["NUMERIC", "Draw", "Expr", "Expressions", "Scope"]
 
@@ -86,6 +86,8 @@ class Expressions:
         if wanted == "bool":
             return Expr(self.condition(scope, depth, strong=True), "bool")
         known = scope.of_type(wanted)
+        if wanted in COMPLEX:
+            return self._complex(wanted, scope, depth)
         if depth <= 0 or (known and self.integer(0, 3) == 0):
             return self.choose(*known) if known else Expr(f"np.{wanted}({self._literal(wanted)})", wanted)
         rules = [
@@ -148,6 +150,22 @@ class Expressions:
             return f"({self.weak_int(scope, depth - 1).text} {op} {self.weak_int(scope, depth - 1).text})"
         a, b = self.choose(*NUMERIC), self.choose(*NUMERIC)
         return f"({self.strong(a, scope, depth - 1).text} {op} {self.strong(b, scope, depth - 1).text})"
+
+    def _complex(self, wanted: str, scope: Scope, depth: int) -> Expr:
+        """A complex number, by exactly rounded operations."""
+        known = scope.of_type(wanted)
+        if depth <= 0 or (known and self.integer(0, 2) == 0):
+            literal = Expr(
+                f"np.{wanted}({self.choose(*_FLOAT_LITERALS)!r} + {self.choose(*_FLOAT_LITERALS)!r}j)", wanted
+            )
+            return self.choose(*known) if known else literal
+        a, op = self.strong(wanted, scope, depth - 1).text, self.choose("+", "-", "*")
+        part = "float32" if wanted == "complex64" else "float64"
+        other = self.choose(
+            self.strong(wanted, scope, depth - 1), self.strong(part, scope, depth - 1), self.weak_float(scope, 1),
+        )  # fmt: skip
+        text = self.choose(f"{a} {op} {other.text}", f"-{a}", f"{a} if {self.condition(scope, 1)} else {a}")
+        return Expr(f"({text})", wanted)
 
     # ---- rules: text of an expression of a strong type, with operands one level less deep ------------
 

@@ -19,7 +19,7 @@ from helpers.compare import assert_same
 from helpers.expressions import NUMERIC, Draw, Expr, Expressions, Scope
 from helpers.launching import Place
 from helpers.modules import write_module
-from helpers.values import INTEGERS, REAL, edges
+from helpers.values import COMPLEX, INTEGERS, REAL, edges
 
 __all__ = ["Program", "agree", "atomic_kernels", "block_kernels", "straight_kernels", "view_kernels"]
 
@@ -204,12 +204,15 @@ def _kernel(parameters: str, lines: list[str]) -> str:
 def straight_kernels(draw: Draw) -> Program:
     """One thread per element: arithmetic, control flow, views, tuples, structs, calls, captures."""
     make = Expressions(draw)
-    dtypes = [make.choose(*REAL) for _ in range(make.integer(1, 3))]
+    dtypes = [make.choose(*REAL, *COMPLEX) for _ in range(make.integer(1, 3))]
     whole, real = make.integer(0, 20), make.choose(0.5, -2.0, 1e3)
     scope = Scope([Expr("i", "int", 0, _N - 1), Expr("n", "int", whole, whole), Expr("f", "float")])
     for k, dtype in enumerate(dtypes):
         index = make.choose("i", "-1 - i", f"(i * 5 + 3) % {_N}")
         scope.names.append(Expr(f"a{k}[{index}]", dtype))
+        if dtype in COMPLEX:
+            part = make.choose("real", "imag")
+            scope.names.append(Expr(f"a{k}[{index}].{part}", "float32" if dtype == "complex64" else "float64"))
     captures = _captures(make, scope)
     function = _function(make, scope)
     body = _Body(make, scope)
@@ -227,6 +230,8 @@ def straight_kernels(draw: Draw) -> Program:
     body.add(f"pair = ({first.text}, Two({second.text}, {first.text}))", 1)
     scope.names += [Expr("pair[0]", first.type), Expr("pair[1].low", second.type), Expr("pair[1][1]", first.type)]
     body.statements(make.integer(1, 4), 1, 2, mutable)
+    mutable_complex = [dtype for dtype in dtypes if dtype in COMPLEX][:1]
+    mutable += [body.variable(dtype, 1) for dtype in mutable_complex]
     results = [*mutable, make.strong("bool", scope, 2), make.strong(make.choose(*NUMERIC), scope, 3)]
     for k, result in enumerate(results):
         body.add(f"o{k}[i] = {result.text}", 1)
@@ -320,7 +325,7 @@ def block_kernels(draw: Draw) -> Program:
     scope = Scope([Expr("t", "int", 0, threads - 1), Expr("x[i]", dtype), Expr("v", dtype)])
     body = _Body(make, scope)
     body.add(f"tile = sterna.shared.array({threads}, np.{dtype})", 1)
-    for line in ("t = sterna.threadIdx.x", "i = sterna.grid(1)", "v = x[i]"):
+    for line in ("t = sterna.threadIdx.x", "i = sterna.grid(1)", "v = x[i]", "tile[t] = v", "sterna.syncthreads()"):
         body.add(line, 1)
     if leavers:
         body.add(f"if t >= {threads - leavers}:", 1)
@@ -345,7 +350,7 @@ def _phases(body: _Body, dtype: str, active: int, count: int, indent: int) -> No
     """Steps between barriers: write own place, wait, read another's; or exchange in the warp."""
     make, scope = body.make, body.scope
     for _ in range(count):
-        kind = make.choose("tile", "shuffle", "vote", "count", "compute")
+        kind = make.choose("tile", "shuffle", "vote", "count", "compute", "masked", "leave")
         if kind == "tile":
             shift = make.integer(0, active - 1)
             body.add(f"tile[t] = {make.strong(dtype, scope, 2).text}", indent)
@@ -357,6 +362,19 @@ def _phases(body: _Body, dtype: str, active: int, count: int, indent: int) -> No
             argument = make.integer(0, 31)
             value = make.strong(dtype, scope, 1).text
             body.add(f"v = v + sterna.{name}(0xFFFFFFFF, {value}, {argument})", indent)
+        elif kind == "masked":
+            body.add(f"p = {make.condition(scope, 1, strong=True)}", indent)
+            body.add("mask = sterna.ballot_sync(0xFFFFFFFF, p)", indent)
+            body.add("if p:", indent)
+            name = make.choose("shfl_sync", "shfl_down_sync", "shfl_xor_sync")
+            exchange = f"sterna.{name}({make.choose('mask', 'sterna.activemask()')}, v, {make.integer(0, 31)})"
+            if dtype in INTEGERS and make.integer(0, 1):
+                exchange = f"sterna.reduce_{make.choose('add', 'min', 'max', 'xor')}_sync(mask, v)"
+            body.add(f"v = {exchange}", indent + 1)
+        elif kind == "leave":
+            body.add(f"if (t + {make.integer(0, 9)}) % 7 == 0 and {make.condition(scope, 1)}:", indent)
+            body.add("o[i] = v", indent + 1)
+            body.add("return", indent + 1)
         elif kind == "vote":
             test = make.condition(scope, 1, strong=True)
             body.add(f"if sterna.{make.choose('any_sync', 'all_sync', 'eq_sync')}(0xFFFFFFFF, {test}):", indent)

@@ -346,7 +346,7 @@ def test_captured_arrays() -> None:
     source = np.arange(12, dtype=np.float32).reshape(3, 4)
     for value in (source, source.T, source[:, ::2], source[1, 1:], np.float32(3).reshape(()), np.zeros((2, 0))):
         copy = device.capture(value)
-        assert copy.is_contiguous and copy.shape == value.shape
+        assert copy.flags.c_contiguous and not copy.flags.writeable and copy.shape == value.shape
         np.testing.assert_array_equal(np.asarray(copy), value)
         assert not np.shares_memory(np.asarray(copy), value)
     array = sterna.array.to_device(source)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from sterna.frozen import frozen
-
 __all__ = [
     "StorageType", "bfloat16", "bool_", "complex128", "complex64", "float16", "float32", "float64", "int16", "int32",
     "int64", "int8", "uint16", "uint32", "uint64", "uint8",
 ]  # fmt: skip
 
 
-@frozen
 class StorageType:
     """An element type that NumPy has no scalar of: loaded as float32, rounded to nearest even when stored.
 
@@ -24,8 +21,11 @@ class StorageType:
         Bytes of one element.
     """
 
-    name: str
-    itemsize: int
+    __slots__ = ("__sterna_intrinsic__", "itemsize", "name")
+
+    def __init__(self, name: str, itemsize: int) -> None:
+        self.name, self.itemsize = name, itemsize
+        self.__sterna_intrinsic__ = name  # to the compiler it is a name of the language, as the functions are
 
     def __repr__(self) -> str:
         return f"sterna.{self.name}"

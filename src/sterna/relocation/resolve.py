@@ -7,8 +7,9 @@ was compiled for is refused (I5).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import FunctionType
 from typing import Any, Protocol
 
@@ -18,7 +19,7 @@ from sterna.errors import LinkError
 from sterna.relocation.record import Manifest, RefKind, RelocationRecord
 from sterna.relocation.roots import Holder
 from sterna.source.paths import walk
-from sterna.typeof import array_type
+from sterna.types import Type, from_dtype
 
 __all__ = ["BufferSource", "Resolution", "resolve_manifest"]
 
@@ -50,8 +51,27 @@ class Resolution:
         return [word for record in manifest for word in self.words[record.slot]]
 
 
-def resolve_manifest(manifest: Manifest, function: FunctionType, device: BufferSource, kernel: str) -> Resolution:
+def resolve_manifest(
+    manifest: Manifest,
+    function: FunctionType,
+    device: BufferSource,
+    kernel: str,
+    known: Mapping[str, Any] | None = None,
+) -> Resolution:
     """Resolve every record of `manifest` against the live `function`.
+
+    Parameters
+    ----------
+    manifest : Manifest
+        The records of the image.
+    function : function
+        Where paths start.
+    device : BufferSource
+        Where captured arrays must be.
+    kernel : str
+        For messages.
+    known : mapping of str to object, optional
+        Values by path that a scan of the same function has just found; other paths are walked.
 
     Raises
     ------
@@ -59,25 +79,34 @@ def resolve_manifest(manifest: Manifest, function: FunctionType, device: BufferS
         When a path leads nowhere, or to a value the code was not compiled for.
     """
     resolution = Resolution()
-    buffers: dict[int, Any] = {}
+    session = _Session(resolution, device, {}, kernel)
+    found = known or {}
     for record in manifest:
-        try:
-            value = walk(function, record.path)
-        except (LookupError, AttributeError, ValueError, TypeError) as error:
-            raise _mismatch(kernel, record, f"the path leads nowhere in this session ({error})") from None
-        words = _RESOLVERS[record.kind](value, record, _Session(resolution, device, buffers, kernel))
+        path = record.path
+        value = found[path] if path in found else _walked(function, record, kernel)
+        words = _RESOLVERS[record.kind](value, record, session)
         if len(words) != record.words:
             raise _mismatch(kernel, record, f"it needs {record.words} words and the value gives {len(words)}")
-        resolution.words[record.slot] = tuple(word & _MASK for word in words)
+        resolution.words[record.slot] = words
+    resolution.holder.hold(session.kept)
     return resolution
 
 
-@dataclass(frozen=True, slots=True)
+def _walked(function: FunctionType, record: RelocationRecord, kernel: str) -> Any:
+    try:
+        return walk(function, record.path)
+    except (LookupError, AttributeError, ValueError, TypeError) as error:
+        raise _mismatch(kernel, record, f"the path leads nowhere in this session ({error})") from None
+
+
 class _Session:
-    resolution: Resolution
-    device: BufferSource
-    buffers: dict[int, Any]
-    kernel: str
+    """What resolving one manifest shares between its records; `kept` is rooted at the end."""
+
+    __slots__ = ("buffers", "device", "kept", "kernel", "resolution")
+
+    def __init__(self, resolution: Resolution, device: BufferSource, buffers: dict[int, Any], kernel: str) -> None:
+        self.resolution, self.device, self.buffers, self.kernel = resolution, device, buffers, kernel
+        self.kept: list[Any] = []
 
 
 def _mismatch(kernel: str, record: RelocationRecord, what: str) -> LinkError:
@@ -90,56 +119,73 @@ def _mismatch(kernel: str, record: RelocationRecord, what: str) -> LinkError:
 def _type_words(value: Any, record: RelocationRecord, session: _Session) -> tuple[int, ...]:
     if not isinstance(value, type):
         raise _mismatch(session.kernel, record, f"a class is expected, found {type(value).__name__}")
-    return (session.resolution.holder.hold(value),)
+    session.kept.append(value)
+    return (id(value),)
 
 
 def _object_words(value: Any, record: RelocationRecord, session: _Session) -> tuple[int, ...]:
-    return (session.resolution.holder.hold(value),)
+    session.kept.append(value)
+    return (id(value),)
 
 
 def _symbol_words(value: Any, record: RelocationRecord, session: _Session) -> tuple[int, ...]:
     if not hasattr(type(value), "__sterna_symbol__"):
         raise _mismatch(session.kernel, record, f"a runtime_global is expected, found {type(value).__name__}")
-    return (int(value.address),)
+    return (value.address,)
 
 
 def _global_words(value: Any, record: RelocationRecord, session: _Session) -> tuple[int, ...]:
     if not getattr(type(value), "__sterna_global__", False):
         raise _mismatch(session.kernel, record, f"a sterna.Global is expected, found {type(value).__name__}")
-    if record.type and str(value.type) != record.type:
-        raise _mismatch(session.kernel, record, f"compiled for {record.type}, found {value.type}")
-    session.resolution.holder.hold(value)
+    if record.type and value.type_name != record.type:
+        raise _mismatch(session.kernel, record, f"compiled for {record.type}, found {value.type_name}")
+    session.kept.append(value)
     session.resolution.globals.append((value, record))
-    return (int(value.word),)
+    return (value.word,)
 
 
 def _buffer_words(value: Any, record: RelocationRecord, session: _Session) -> tuple[int, ...]:
     array = session.buffers.get(id(value))
     if array is None:
         array = session.buffers[id(value)] = session.device.capture(value)
-        session.resolution.holder.hold(value)
-        session.resolution.holder.hold(array)
-    live = array_type(array)
-    size = int(np.dtype(array.dtype).itemsize)
-    nbytes = size * int(np.prod(array.shape, dtype=np.int64))
+        session.kept += (value, array)
+    dtype, ndim = array.dtype, len(array.shape)
     addend = record.addend
+    if addend == 0 and record.type and (str(dtype_type(dtype)), ndim) != _element(record.type):
+        raise _mismatch(session.kernel, record, f"compiled for {record.type}, found {ndim} axes of {dtype}")
+    nbytes = int(array.nbytes)
     if record.extent and addend + record.extent > nbytes:
         raise _mismatch(session.kernel, record, f"offset {addend} (+{record.extent}) is outside its {nbytes} bytes")
-    address = int(array.address) + min(addend, nbytes)
+    address = address_of(array) + min(addend, nbytes)
     if record.words == 1:
         return (address,)
-    shape = [int(n) for n in array.shape]
+    shape = array.shape
     if addend and shape:
-        shape[0] = max(0, shape[0] - addend // size)
-    words = (address, *shape, *(int(n) for n in array.strides))
-    if record.type and not addend and not _same_element(record.type, live):
-        raise _mismatch(session.kernel, record, f"compiled for {record.type}, found {live}")
-    return words
+        shape = (max(0, shape[0] - addend // dtype.itemsize), *shape[1:])
+    return (address, *shape, *(stride & _MASK for stride in array.strides))
 
 
-def _same_element(expected: str, live: Any) -> bool:
-    """Element type and axes agree (layout and read-only are settled by the key and by `capture`)."""
-    return expected.startswith(f"array({live.dtype}, {live.ndim}, ")
+@lru_cache(maxsize=256)
+def dtype_type(dtype: np.dtype[Any]) -> Type:
+    """Device type of a dtype, remembered."""
+    return from_dtype(dtype)
+
+
+@lru_cache(maxsize=256)
+def _element(text: str) -> tuple[str, int]:
+    """Element type and axes in the text of an array or record reference type; layout is settled by the key."""
+    inner = text.removesuffix(")").removeprefix("array(").removeprefix("ref(").removesuffix(", readonly")
+    if text.startswith("ref("):
+        return inner, 0
+    element, axes, _ = inner.rsplit(", ", 2)
+    return element, int(axes)
+
+
+def address_of(array: Any) -> int:
+    """Address of the first element of a NumPy or Sterna array."""
+    if isinstance(array, np.ndarray):
+        return array.__array_interface__["data"][0]
+    return int(array.address)
 
 
 _RESOLVERS: dict[RefKind, Callable[[Any, RelocationRecord, _Session], tuple[int, ...]]] = {

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import deque
+from collections.abc import Iterable
 from typing import Any
 
 __all__ = ["Holder", "note_argument", "resolve"]
@@ -29,13 +30,13 @@ class Holder:
         self._finalizer: Any = weakref.finalize(self, _release, self._objects)
         self._finalizer.atexit = False
 
-    def hold(self, value: Any) -> int:
-        """Root `value` and return its word."""
-        word = id(value)
+    def hold(self, values: Iterable[Any]) -> None:
+        """Root every object of `values`."""
         with _lock:
-            _held[word] = (value, _held[word][1] + 1 if word in _held else 1)
-        self._objects.append(value)
-        return word
+            for value in values:
+                word = id(value)
+                _held[word] = (value, _held[word][1] + 1 if word in _held else 1)
+                self._objects.append(value)
 
     def release(self) -> None:
         """Let go of everything held; harmless when called again."""

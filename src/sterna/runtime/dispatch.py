@@ -145,6 +145,8 @@ class Dispatcher:
         options = options.with_(strategy=strategy)
         image, event, resolution = self._image(captures, types, device, options, strategy)
         self.events.append(event)
+        if resolution is None:
+            resolution = resolve_manifest(image.manifest, self.function, device, self.name, captures.values())
         try:
             loaded = link(image, self.function, device, packer.layout, resolution)
         except ImageRefused as refusal:
@@ -152,6 +154,8 @@ class Dispatcher:
                 raise
             image, event, resolution = self._image(captures, types, device, options, strategy, refusal)
             self.events.append(event)
+            if resolution is None:
+                resolution = resolve_manifest(image.manifest, self.function, device, self.name, captures.values())
             loaded = link(image, self.function, device, packer.layout, resolution)
         return Specialisation(captures, types, options, loaded, packer, event)
 
@@ -170,7 +174,7 @@ class Dispatcher:
         baked: list[Resolution] = []
 
         def resolve(manifest: Manifest) -> Resolution:
-            baked.append(resolve_manifest(manifest, self.function, device, self.name))
+            baked.append(resolve_manifest(manifest, self.function, device, self.name, captures.values()))
             return baked[0]
 
         request = CompileRequest(self.name, captures, types, device, options, strategy, found.key, resolve)

@@ -17,7 +17,7 @@ import numpy as np
 
 from sterna.errors import LinkError
 from sterna.relocation.record import RelocationRecord
-from sterna.types import Scalar, scalar_named
+from sterna.types import from_dtype
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -96,6 +96,8 @@ class Global:
         Setting it writes the word of every loaded kernel that captures this object; later launches see it.
     dtype : dtype
         Of the value.
+    type, type_name : Type, str
+        Device type of the value, and its string form.
 
     Raises
     ------
@@ -114,18 +116,15 @@ class Global:
     """
 
     __sterna_global__ = True
-    __slots__ = ("__weakref__", "_holders", "_lock", "_word", "dtype")
+    __slots__ = ("__weakref__", "_holders", "_lock", "_word", "dtype", "type", "type_name")
 
     def __init__(self, value: Any, dtype: DTypeLike | None = None) -> None:
         self.dtype = _dtype_of(value, dtype)
+        self.type = from_dtype(self.dtype)
+        self.type_name = str(self.type)
         self._word = bit_pattern(value, self.dtype)
         self._lock = threading.Lock()
         self._holders: list[tuple[weakref.ref[Any], RelocationRecord]] = []
-
-    @property
-    def type(self) -> Scalar:
-        """Device type of the value."""
-        return scalar_named(self.dtype.name)
 
     @property
     def word(self) -> int:
@@ -164,7 +163,10 @@ class Global:
             raise refused
 
     def attach(self, module: Any, record: RelocationRecord, delivered: int | None = None) -> None:
-        """Note that `module` holds the word as `record`; write the present value, unless it is the one delivered."""
+        """Note that `module` holds the word as `record`, and write the present value there.
+
+        `delivered` is the word that is there already, if any: nothing is written while it is still right.
+        """
         with self._lock:
             self._holders = [pair for pair in self._holders if pair[0]() is not None]
             self._holders.append((weakref.ref(module), record))

@@ -176,6 +176,10 @@ class Scan:
             prefix = prefix.rpartition(".")[0]
         return None
 
+    def values(self) -> dict[str, Any]:
+        """Value of every capture (not of the items of tuples) by its path."""
+        return {capture.path: capture.value for capture in self.captures}
+
     def default(self, owner: int, parameter: str) -> Capture | None:
         """The captured default of a parameter; None if it has none."""
         return self._index.get((owner, f"default:{parameter}"))

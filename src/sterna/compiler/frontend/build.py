@@ -115,6 +115,7 @@ class Build:
         self._located: dict[int, Located] = {}
         self._ordinals: dict[int, dict[int, int]] = {}
         self._taken: dict[str, int] = {}
+        self._cycle_names: list[str] = []
 
     def module(self, types: tuple[Type, ...]) -> Module:
         """Translate the kernel for `types`, and put the module together."""
@@ -262,9 +263,12 @@ class Build:
             if head in spec.relies_on and not spec.in_progress:
                 spec.function = None
 
+    def note_cycle(self, head: Specialisation) -> None:
+        """Remember the functions from `head`, which is being translated, to the one that calls it again."""
+        self._cycle_names = [spec.shown for spec in self.stack[self.stack.index(head) :]]
+
     def _cycle(self, frame: Frame, node: ast.AST) -> None:
-        cycle = [s.shown for s in self.stack if s in frame.spec.relies_on or s is frame.spec]
-        shown = " → ".join([*cycle, cycle[0]])
+        shown = " → ".join([*self._cycle_names, self._cycle_names[0]])
         frame.fail(
             node, f"the result type of the recursion {shown} cannot be inferred",
             "return a value that does not come from the recursive call on a path before it",

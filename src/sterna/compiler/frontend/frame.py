@@ -34,6 +34,7 @@ from sterna.compiler.ir.nodes import (
     Const,
     Expr,
     ForRange,
+    GetItem,
     If,
     Local,
     MakeTuple,
@@ -200,7 +201,7 @@ class Frame:
     def stable(self, value: Value) -> Value:
         """`value` in a form that may be read several times."""
         if isinstance(value, Rt):
-            if is_constant(value.expr) or isinstance(value.expr, Local):
+            if is_constant(value.expr) or root_local(value.expr) is not None:
                 return value
             return Rt(self.temp(value.expr), value.pybool, value.nonneg)
         if isinstance(value, TupleValue):
@@ -213,7 +214,8 @@ class Frame:
         A local that may be assigned is copied.
         """
         if isinstance(value, Rt) and not is_constant(value.expr):
-            if isinstance(value.expr, Local) and not self.is_home_of(value.expr.name, assigned):
+            root = root_local(value.expr)
+            if root is not None and not self.is_home_of(root.name, assigned):
                 return value
             return Rt(self.temp(value.expr), value.pybool, value.nonneg)
         if isinstance(value, TupleValue):
@@ -392,6 +394,13 @@ class Frame:
             self.locals.pop(name, None)
         start: list[Stmt] = [Assign(name, Const(False, BOOL)) for name in read]
         return freeze(start + self.out, unread)
+
+
+def root_local(expr: Expr) -> Local | None:
+    """The local that `expr` is, or is an item of."""
+    while isinstance(expr, GetItem):
+        expr = expr.value
+    return expr if isinstance(expr, Local) else None
 
 
 def freeze(statements: Sequence[Stmt], dropped: set[str]) -> tuple[Stmt, ...]:

@@ -232,6 +232,7 @@ def _call(frame: Frame, node: ast.AST, spec: Any, exprs: tuple[Expr, ...]) -> Va
             spec.returns, spec.static_return = spec.current.returns, spec.current.static_return
         if spec.returns is None and spec.static_return is None:
             frame.incomplete = node
+            frame.build.note_cycle(spec)
             raise Unresolved
     frame.spec.relies_on |= {s for s in spec.relies_on if s.in_progress}
     frame.callees[spec.name] = None

@@ -68,10 +68,10 @@ class _Finder:
             elif isinstance(node, ir.While):
                 self._taint(node.body, under or self.on_x(node.test))
             elif isinstance(node, ir.ForRange):
-                inside = under or any(self.on_x(x) for x in (node.start, node.stop, node.step))
-                if inside:
+                differs = any(self.on_x(x) for x in (node.start, node.stop, node.step))
+                if differs:
                     self.depends.add(node.target)
-                self._taint(node.body, inside)
+                self._taint(node.body, under or differs)
 
     def on_x(self, node: Any) -> bool:
         """Whether an expression may differ between neighbouring threads."""

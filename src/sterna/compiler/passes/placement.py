@@ -22,7 +22,7 @@ from sterna.compiler.passes import split_regions as S
 from sterna.compiler.passes.uniformity import Uniformity
 from sterna.types import Type
 
-__all__ = ["Placement", "Program", "exposed", "place", "regions_of"]
+__all__ = ["Placement", "Program", "all_steps", "exposed", "place", "regions_of"]
 
 _MOST_NODES = 16
 _CHEAP = (ir.Const, ir.Unary, ir.Binary, ir.Compare, ir.Cast, ir.Extent, ir.MakeTuple, ir.GetItem, ir.Local, ir.Intrinsic)
@@ -69,7 +69,7 @@ def all_steps(steps: Sequence[S.Step]) -> Iterator[S.Step]:
 
 
 def place(
-    steps: tuple[S.Step, ...], uniformity: Uniformity, varying: frozenset[str], function: ir.Function, types: dict[str, Type]
+    steps: tuple[S.Step, ...], uniformity: Uniformity, function: ir.Function, types: dict[str, Type]
 ) -> Program:
     """Decide where every local lives."""
     again = _recomputed(function, uniformity)
@@ -91,7 +91,7 @@ def place(
     params = {name for name, _ in function.params}
     changed = {n.target for n in walk(function.body) if isinstance(n, ir.Assign | ir.ForRange)}
     candidates = [name for name in types if name not in params or name in changed]
-    uniform = {n for n in candidates if n not in varying and uniformity.is_uniform_local(n)}
+    uniform = {n for n in candidates if uniformity.is_uniform_local(n)}
     order = tuple(name for name in candidates if name in kept and name not in uniform and name not in again)
     can_leave = any(_leaves(n) for region in regions_of(steps) for n in walk(region.body))
     can_leave = can_leave or any(isinstance(s, S.Jump) and s.kind == "return" for s in all_steps(steps))

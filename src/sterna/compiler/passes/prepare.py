@@ -39,9 +39,9 @@ def prepare_kernel(module: ir.Module, options: CompileOptions) -> tuple[ir.Modul
     lifter = Lifter(types, is_collective, _expand)
     kernel = replace(kernel, body=lifter.statements(kernel.body), locals=types)
     also = loops_to_interchange(kernel, options.over) if options.opt >= 2 else frozenset()
-    steps, uniformity, varying = split(kernel, types, also)
+    steps, uniformity = split(kernel, types, also)
     module = _with_kernel(module, kernel)
-    return module, place(steps, uniformity, varying, kernel, types)
+    return module, place(steps, uniformity, kernel, types)
 
 
 def _with_kernel(module: ir.Module, kernel: ir.Function) -> ir.Module:

@@ -108,7 +108,7 @@ Step = Region | Collective | BlockAssign | BlockIf | BlockFor | BlockWhile | Mas
 
 def split(
     function: ir.Function, types: dict[str, Type], also: frozenset[int] = frozenset()
-) -> tuple[tuple[Step, ...], Uniformity, frozenset[str]]:
+) -> tuple[tuple[Step, ...], Uniformity]:
     """Split a kernel whose collectives are statements of their own.
 
     Parameters
@@ -123,17 +123,16 @@ def split(
     Returns
     -------
     tuple
-        The steps, the uniformity they rest on, and the new locals that differ between threads.
+        The steps, and the uniformity they rest on.
     """
     splitter = _Splitter(Uniformity(function, also), types)
     steps = splitter.sequence(function.body, in_loop=False)
-    return steps, splitter.uniformity, frozenset(splitter.added)
+    return steps, splitter.uniformity
 
 
 class _Splitter:
     def __init__(self, uniformity: Uniformity, types: dict[str, Type]) -> None:
         self.uniformity, self.types = uniformity, types
-        self.added: set[str] = set()
         self._count = 0
 
     def sequence(self, body: Sequence[ir.Stmt], in_loop: bool) -> tuple[Step, ...]:
@@ -223,7 +222,7 @@ class _Splitter:
             if name not in self.types:
                 self.types[name] = t
                 if varying:
-                    self.added.add(name)
+                    self.uniformity.mark_varying(name)
                 return name
 
 

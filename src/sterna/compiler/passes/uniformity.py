@@ -52,6 +52,10 @@ class Uniformity:
         """Whether a local is uniform."""
         return name not in self._varying
 
+    def mark_varying(self, name: str) -> None:
+        """A local made after the analysis differs between threads."""
+        self._varying.add(name)
+
     def is_uniform(self, node: Any) -> bool:
         """Whether an expression is uniform and can be computed once for the block: no loads, calls or failures."""
         for child in walk([node]):

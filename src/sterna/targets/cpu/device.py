@@ -272,17 +272,19 @@ class CpuDevice:
         LinkError
             For an array that lives on another device.
         """
-        from sterna.array import from_dlpack, to_device
-
         if getattr(type(value), "__sterna_array__", False):
             if value.device is not self:
                 raise LinkError(f"a captured array is on {value.device.name}, the kernel runs on {self.name}")
             return value
         if isinstance(value, np.ndarray | np.generic):
-            return to_device(value, self)
+            copied = np.array(value, order="C")
+            copied.flags.writeable = False
+            return copied
         if hasattr(value, "__cuda_array_interface__"):
             raise LinkError(f"a captured {type(value).__name__} is on a CUDA device, the kernel runs on {self.name}")
         if hasattr(value, "__dlpack__"):
+            from sterna.array import from_dlpack
+
             return from_dlpack(value)
         raise LinkError(f"a captured {type(value).__name__} is not an array")
 

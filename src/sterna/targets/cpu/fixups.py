@@ -36,6 +36,8 @@ class Machine(NamedTuple):
         Name in messages.
     apply : mapping of int to function
         ELF relocation type → how its field is written.
+    relative32 : frozenset of int
+        Types whose field is the signed 32-bit distance to the symbol: nearly all, so the loader does them itself.
     calls : frozenset of int
         Types that may go through a stub when their symbol is outside the object.
     via_got : frozenset of int
@@ -48,6 +50,7 @@ class Machine(NamedTuple):
 
     name: str
     apply: Mapping[int, Apply]
+    relative32: frozenset[int]
     calls: frozenset[int]
     via_got: frozenset[int]
     stub_size: int
@@ -112,6 +115,7 @@ _X86_64 = Machine(
         41: _relative32,  # R_X86_64_GOTPCRELX
         42: _relative32,  # R_X86_64_REX_GOTPCRELX
     },
+    relative32=frozenset({2, 4}),
     calls=frozenset({2, 4}),
     via_got=frozenset({9, 41, 42}),
     stub_size=8,
@@ -212,6 +216,7 @@ _AARCH64 = Machine(
         312: _low12(3),  # R_AARCH64_LD64_GOT_LO12_NC
         314: _relative32,  # R_AARCH64_PLT32
     },
+    relative32=frozenset(),
     calls=frozenset({282, 283, 314}),
     via_got=frozenset({311, 312}),
     stub_size=12,

@@ -41,6 +41,7 @@ from sterna.targets.cpu.fixups import MACHINES, Machine
 
 __all__ = ["LoadedObject", "load_object"]
 
+_S32 = struct.Struct("<i")
 _WORD = 8
 _GLOBAL = 1 << 4
 """First value of a symbol's info byte that is not local."""
@@ -227,7 +228,7 @@ def _fill(memory: CodeMemory, data: bytes, parsed: ObjectFile, machine: Machine,
         if section.stored:
             at = plan.sections[section.number]
             view[at : at + section.stored] = data[section.start : section.start + section.stored]
-    address = _addresses(parsed, memory.address, plan)
+    address = _Addresses(parsed, memory.address, plan).__getitem__
     for number, at in plan.got.items():
         struct.pack_into("<Q", view, at, address(number))
     for number, at in plan.stubs.items():
@@ -241,34 +242,38 @@ def _apply(
 ) -> None:
     """Apply the relocations of the section that starts at offset `start`."""
     view, base = memory.view, memory.address
-    for offset, kind, number, addend in fixups:
-        apply = machine.apply.get(kind)
-        if apply is None:
-            raise LinkError(f"the stored object has a {machine.name} relocation of type {kind}, which is unknown")
-        if kind in machine.via_got:
-            value = base + plan.got[number]
-        elif number in plan.stubs and kind in machine.calls:
-            value = base + plan.stubs[number]
-        else:
-            value = address(number)
-        offset += start
-        try:
-            apply(view, offset, base + offset, value + addend)
-        except (struct.error, ValueError) as error:
-            raise LinkError(f"the stored object is damaged: {error}") from error
+    plain, pack = machine.relative32, _S32.pack_into
+    stubs, got, via_got = plan.stubs, plan.got, machine.via_got
+    here = base + start
+    try:
+        for offset, kind, number, addend in fixups:
+            if kind in plain and number not in stubs:  # nearly all of them
+                pack(view, start + offset, address(number) + addend - here - offset)
+                continue
+            apply = machine.apply.get(kind)
+            if apply is None:
+                raise LinkError(f"the stored object has a {machine.name} relocation of type {kind}, which is unknown")
+            if kind in via_got:
+                value = base + got[number]
+            elif number in stubs and kind in machine.calls:
+                value = base + stubs[number]
+            else:
+                value = address(number)
+            apply(view, start + offset, here + offset, value + addend)
+    except (struct.error, ValueError) as error:
+        raise LinkError(f"the stored object is damaged, or its parts are too far apart: {error}") from error
 
 
-def _addresses(parsed: ObjectFile, base: int, plan: _Plan) -> Callable[[int], int]:
-    """The function from a symbol's number to its address; it refuses what is neither here nor in a library."""
-    found: dict[int, int] = {0: 0}
+class _Addresses(dict[int, int]):
+    """Address of each symbol by number, found when first asked for; refuses what is neither here nor in a library."""
 
-    def address(number: int) -> int:
-        value = found.get(number)
-        if value is None:
-            value = found[number] = _address(parsed, number, base, plan)
+    def __init__(self, parsed: ObjectFile, base: int, plan: _Plan) -> None:
+        self[0] = 0
+        self._find = functools.partial(_address, parsed, base=base, plan=plan)
+
+    def __missing__(self, number: int) -> int:
+        value = self[number] = self._find(number)
         return value
-
-    return address
 
 
 def _address(parsed: ObjectFile, number: int, base: int, plan: _Plan) -> int:

@@ -77,6 +77,8 @@ class KernelEmitter(FunctionEmitter):
         self.threads_total = "0"
         self.arrays: dict[str, tuple[str, int]] = {}
         self.divided = False
+        self.plain_loops = False
+        self.rarely = False
         self._allocated: list[str] = []
         self._stack_left = _STACK_BYTES
 
@@ -204,18 +206,20 @@ class KernelEmitter(FunctionEmitter):
 
     # ---- loops -------------------------------------------------------------------------------
 
-    def count_loop(self, count: str, hint: str, body: Callable[[str], None], parallel: str = "") -> None:
-        """``for index in range(count): body(index)``."""
+    def count_loop(self, count: str, hint: str, body: Callable[[str], None], notes: str = "") -> None:
+        """``for index in range(count): body(index)``; `count` is at least 1, so the test is at the end."""
+        if count == "1":
+            body("0")
+            return
         b = self.b
-        slot, test, turn, done = b.slot("i64"), b.label(hint), b.label(f"{hint}.do"), b.label(f"{hint}.done")
+        slot, turn, done = b.slot("i64"), b.label(hint), b.label(f"{hint}.done")
         b.emit(f"store i64 0, ptr {slot}")
-        b.place(test)
-        index = b.op(f"load i64, ptr {slot}")
-        b.branch(b.icmp("ult", 64, index, count), turn, done)
         b.place(turn)
+        index = b.op(f"load i64, ptr {slot}")
         body(index)
-        b.emit(f"store i64 {b.op(f'add nuw nsw i64 {index}, 1')}, ptr {slot}")
-        b.emit(f"br label %{test}{parallel}")
+        following = b.op(f"add nuw nsw i64 {index}, 1")
+        b.emit(f"store i64 {following}, ptr {slot}")
+        b.emit(f"br i1 {b.icmp('eq', 64, following, count)}, label %{done}, label %{turn}{notes}")
         b.open = False
         b.place(done)
 
@@ -228,6 +232,8 @@ class KernelEmitter(FunctionEmitter):
         group = context.metadata_node("distinct !{}")
         accesses = context.metadata_node(f'!{{!"llvm.loop.parallel_accesses", {group}}}')
         loop = context.metadata_node(f"distinct !{{{{self}}, {accesses}}}")
+        if self.plain_loops:
+            loop = context.metadata_node(f"distinct !{{{{self}}, {_plain(context)}}}")
         nx, ny, nz = self.counts
         outer_frame, outer_leave, outer_note, outer_position = self.frame, self.leave, self.access_note, self.position
 
@@ -282,6 +288,12 @@ class KernelEmitter(FunctionEmitter):
             self.set_mask(masks.alive, self.position, "0")
             count = self.b.op(f"load i64, ptr {masks.left}")
             self.b.emit(f"store i64 {self.b.op(f'add i64 {count}, 1')}, ptr {masks.left}")
+
+
+def _plain(context: ModuleContext) -> str:
+    """Notes on a loop that is not worth optimising for speed."""
+    names = ('!{!"llvm.loop.unroll.disable"}', '!{!"llvm.loop.vectorize.enable", i1 false}')
+    return ", ".join(context.metadata_node(name) for name in names)
 
 
 def _is_extent(t: Type, number: int) -> bool:

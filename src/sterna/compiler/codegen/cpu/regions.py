@@ -14,7 +14,7 @@ from sterna.compiler.codegen.llvm.statements import emit_body
 from sterna.compiler.ir import nodes as ir
 from sterna.compiler.ir.rewrite import walk
 from sterna.compiler.passes import split_regions as S
-from sterna.compiler.passes.placement import exposed, regions_of
+from sterna.compiler.passes.placement import all_steps, exposed, regions_of
 
 if TYPE_CHECKING:
     from sterna.compiler.codegen.cpu.kernel import KernelEmitter
@@ -81,6 +81,9 @@ def _steps(e: KernelEmitter, steps: Sequence[S.Step], program: Program) -> None:
 
 
 def _region(e: KernelEmitter, region: S.Region, program: Program) -> None:
+    if e.rarely:
+        _slow(e, region, program)
+        return
     fixed = e.fixed.keys() | program.placement.uniform
     analysis = RangeAnalysis(e, region.body, lambda name: name in fixed, lambda axis: e.counts[axis])
     guard = make_guard(analysis, frozenset()) if e.context.options.opt > 0 else None
@@ -100,8 +103,15 @@ def _region(e: KernelEmitter, region: S.Region, program: Program) -> None:
     e.proven = frozenset()
     e.b.jump(done)
     e.b.place(slow)
-    _threads(e, region, program, masked=True)
+    _slow(e, region, program)
     e.b.place(done)
+
+
+def _slow(e: KernelEmitter, region: S.Region, program: Program) -> None:
+    """The copy that finds failures and runs at edges: all checks, not optimised for speed."""
+    outer, e.versions_loops, e.plain_loops = e.versions_loops, False, True
+    _threads(e, region, program, masked=True)
+    e.versions_loops, e.plain_loops = outer, False
 
 
 def _is_simple(region: S.Region) -> bool:
@@ -268,18 +278,20 @@ def _for_active(e: KernelEmitter, body: Callable[[], None]) -> None:
     e.thread_loop(thread)
 
 
-def _any(e: KernelEmitter, body: Callable[[], str]) -> str:
-    """Run `body` for every thread; whether it gave true for any."""
-    found = e.b.slot("i8")
-    e.b.emit(f"store i8 0, ptr {found}")
+def _any(e: KernelEmitter, *bodies: Callable[[], str]) -> tuple[str, ...]:
+    """Run `bodies` one after the other for every thread; for each, whether it gave true for any."""
+    found = [e.b.slot("i8") for _ in bodies]
+    for slot in found:
+        e.b.emit(f"store i8 0, ptr {slot}")
 
     def thread() -> None:
-        bit = e.b.op(f"zext i1 {body()} to i8")
-        before = e.b.op(f"load i8, ptr {found}")
-        e.b.emit(f"store i8 {e.b.op(f'or i8 {before}, {bit}')}, ptr {found}")
+        for slot, body in zip(found, bodies, strict=True):
+            bit = e.b.op(f"zext i1 {body()} to i8")
+            before = e.b.op(f"load i8, ptr {slot}")
+            e.b.emit(f"store i8 {e.b.op(f'or i8 {before}, {bit}')}, ptr {slot}")
 
     e.thread_loop(thread)
-    return e.b.icmp("ne", 8, e.b.op(f"load i8, ptr {found}"), "0")
+    return tuple(e.b.icmp("ne", 8, e.b.op(f"load i8, ptr {slot}"), "0") for slot in found)
 
 
 def _when(e: KernelEmitter, test: str, body: Callable[[], None]) -> None:
@@ -291,14 +303,44 @@ def _when(e: KernelEmitter, test: str, body: Callable[[], None]) -> None:
 
 
 def _masked_if(e: KernelEmitter, step: S.MaskedIf, program: Program) -> None:
+    """Both arms, each for the threads that take it; one that all threads take has a copy without a mask."""
     for arm, wanted in ((step.then, True), (step.orelse, False)):
         if not arm:
             continue
         mask = e.b.slot("i8", 64, MAX_THREADS)
-        inside = _any(e, lambda mask=mask, wanted=wanted: _chosen(e, step.test, mask, wanted))  # type: ignore[misc]
+        whole = not e.masks.stack and _is_small(arm)
+
+        def inside(mask: str = mask, wanted: bool = wanted) -> str:
+            return _chosen(e, step.test, mask, wanted)
+
+        def outside(mask: str = mask) -> str:
+            return e.b.op(f"xor i1 {e.mask_at(mask, e.position)}, true")
+
+        if whole:
+            some, missing = _any(e, inside, outside)
+            partly, every, done = e.b.label("partly"), e.b.label("every"), e.b.label("chosen")
+            e.b.branch(missing, partly, every)
+            e.b.place(every)
+            _steps(e, arm, program)
+            e.b.jump(done)
+            e.b.place(partly)
+        else:
+            (some,) = _any(e, inside)
         e.masks.stack.append(("if", mask))
-        _when(e, inside, lambda arm=arm: _steps(e, arm, program))  # type: ignore[misc]
+        outer, e.rarely = e.rarely, e.rarely or whole
+        _when(e, some, lambda arm=arm: _steps(e, arm, program))  # type: ignore[misc]
+        e.rarely = outer
         e.masks.stack.pop()
+        if whole:
+            e.b.place(done)
+
+
+def _is_small(steps: Sequence[S.Step]) -> bool:
+    """Whether a second copy of some steps is cheap: no divergence in them, and not much code."""
+    inner = list(all_steps(steps))
+    if any(isinstance(s, S.MaskedIf | S.MaskedLoop | S.Jump) for s in inner):
+        return False
+    return sum(1 for region in regions_of(steps) for _ in walk(region.body)) <= 400
 
 
 def _chosen(e: KernelEmitter, test: str, mask: str, wanted: bool) -> str:
@@ -325,7 +367,7 @@ def _masked_loop(e: KernelEmitter, step: S.MaskedLoop, program: Program) -> None
         e.set_mask(turning, e.position, inside)
         return inside
 
-    b.branch(_any(e, go_on), turn, done)
+    b.branch(_any(e, go_on)[0], turn, done)
     b.place(turn)
     e.masks.stack.append(("turn", turning))
     _steps(e, step.body, program)

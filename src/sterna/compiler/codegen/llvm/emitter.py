@@ -62,6 +62,7 @@ class FunctionEmitter:
         self.leave = "leave"
         self.proven: frozenset[int] = frozenset()
         self.access_note = ""
+        self.versions_loops = context.options.opt >= 2
         self.scope: tuple[str, int] | None = None
         self.failure: tuple[str, ...] | None = None
 
@@ -199,12 +200,6 @@ class FunctionEmitter:
     def finish(self, value: Value) -> None:
         """A ``return``: each kind of function has its own."""
         raise NotImplementedError
-
-    def enter_loop(self, node: ir.ForRange) -> None:
-        """Called at the start of a counted loop's body."""
-
-    def leave_loop(self, node: ir.ForRange) -> None:
-        """Called at the end of a counted loop's body."""
 
     def shared_array(self, node: ir.SharedArray) -> Value:
         """One array for each block: the kernel's emitter, or the target's module, knows where."""

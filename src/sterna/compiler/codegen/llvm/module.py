@@ -83,7 +83,9 @@ class ModuleContext:
         return self._strings.setdefault(data, f"@text{len(self._strings)}")
 
     def metadata_node(self, text: str) -> str:
-        """A metadata node; gives its name.  ``{self}`` in the text is the node itself."""
+        """A metadata node; gives its name.  ``{self}`` in the text is the node itself; others are shared."""
+        if not text.startswith("distinct") and text in self.metadata:
+            return f"!{self.metadata.index(text)}"
         name = f"!{len(self.metadata)}"
         self.metadata.append(text.replace("{self}", name))
         return name

@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from sterna.compiler.codegen.llvm.emitter import FunctionEmitter, field_align
+from sterna.compiler.codegen.llvm.guards import Guard, has_checks, make_guard
 from sterna.compiler.codegen.llvm.integers import int_constant, range_count
+from sterna.compiler.codegen.llvm.ranges import RangeAnalysis
 from sterna.compiler.ir import nodes as ir
+from sterna.compiler.ir.rewrite import walk
 from sterna.types import ArrayType, RecordRefType, Scalar
 
 __all__ = ["emit_body"]
@@ -98,8 +101,37 @@ def _while(e: FunctionEmitter, node: ir.While) -> None:
 
 
 def _for(e: FunctionEmitter, node: ir.ForRange) -> None:
+    """A counted loop; an innermost one whose index checks a guard can prove ahead exists twice."""
+    bounds = e.one(node.start), e.one(node.stop), e.one(node.step)
+    guard = _loop_guard(e, node, bounds)
+    if guard is None:
+        _counted(e, node, bounds)
+        return
+    fast, slow, done = e.b.label("loop.fast"), e.b.label("loop.slow"), e.b.label("loop.end")
+    e.b.branch(guard.test, fast, slow)
+    e.b.place(fast)
+    outer, e.proven = e.proven, e.proven | guard.proven
+    _counted(e, node, bounds)
+    e.proven = outer
+    e.b.jump(done)
+    e.b.place(slow)
+    _counted(e, node, bounds)
+    e.b.place(done)
+
+
+def _loop_guard(e: FunctionEmitter, node: ir.ForRange, bounds: tuple[str, str, str]) -> Guard | None:
+    if not e.versions_loops or any(isinstance(n, ir.ForRange | ir.While) for n in walk(node.body)):
+        return None
+    analysis = RangeAnalysis(e, (node,), lambda name: True, None)
+    if not has_checks(analysis.nodes, e.proven):
+        return None
+    analysis.loops[id(node)] = bounds
+    return make_guard(analysis, e.proven)
+
+
+def _counted(e: FunctionEmitter, node: ir.ForRange, bounds: tuple[str, str, str]) -> None:
     b = e.b
-    start, stop, step = (e.one(x) for x in (node.start, node.stop, node.step))
+    start, stop, step = bounds
     test, body, turn, done = (b.label(h) for h in ("for", "for.do", "for.next", "for.done"))
     counter, current = b.slot("i64"), b.slot("i64")
     b.emit(f"store i64 {start}, ptr {current}")
@@ -110,7 +142,7 @@ def _for(e: FunctionEmitter, node: ir.ForRange) -> None:
         index = b.op(f"load i64, ptr {current}")
         b.branch(b.icmp("ne", 64, index, limit), body, done)
     else:
-        b.emit(f"store i64 {range_count(e.b, start, stop, step)}, ptr {counter}")
+        b.emit(f"store i64 {range_count(b, start, stop, step)}, ptr {counter}")
         b.place(test)
         left = b.op(f"load i64, ptr {counter}")
         b.branch(b.icmp("ne", 64, left, "0"), body, done)
@@ -118,9 +150,7 @@ def _for(e: FunctionEmitter, node: ir.ForRange) -> None:
     index = b.op(f"load i64, ptr {current}")
     e.write(node.target, (index,))
     e.loops.append((done, turn))
-    e.enter_loop(node)
     emit_body(e, node.body)
-    e.leave_loop(node)
     e.loops.pop()
     b.place(turn)
     if known == 1:
