@@ -17,7 +17,7 @@ __version__ = "0.1.0"
 _LANGUAGE = (
     "activemask", "all_sync", "any_sync", "atomic", "ballot_sync", "bfloat16", "blockDim", "blockIdx", "bool_", "brev",
     "cbrt", "clz", "complex128", "complex64", "eq_sync", "ffs", "float16", "float32", "float64", "fma", "grid",
-    "gridDim", "gridsize", "inbounds", "int16", "int32", "int64", "int8", "laneid", "lanemask_lt", "local",
+    "gridDim", "grid_sync", "gridsize", "inbounds", "int16", "int32", "int64", "int8", "laneid", "lanemask_lt", "local",
     "match_all_sync", "match_any_sync", "mul_hi", "popc", "reduce_add_sync", "reduce_and_sync", "reduce_max_sync",
     "reduce_min_sync", "reduce_or_sync", "reduce_xor_sync", "rsqrt", "selp", "shared", "shfl_down_sync", "shfl_sync",
     "shfl_up_sync", "shfl_xor_sync", "syncthreads", "syncthreads_and", "syncthreads_count", "syncthreads_or",
@@ -45,7 +45,7 @@ __all__ = [  # noqa: F405
     "Array", "CompiledKernel", "Global", "Kernel", "activemask", "all_sync", "any_sync", "atomic", "ballot_sync",
     "bfloat16", "blockDim", "blockIdx", "bool_", "brev", "capture", "cbrt", "clz", "complex128", "complex64",
     "device", "devices", "empty", "eq_sync", "errors", "event", "ffs", "float16", "float32", "float64", "fma",
-    "from_dlpack", "full", "grid", "gridDim", "gridsize", "inbounds", "int16", "int32", "int64", "int8",
+    "from_dlpack", "full", "grid", "gridDim", "grid_sync", "gridsize", "inbounds", "int16", "int32", "int64", "int8",
     "interpret", "kernel", "laneid", "lanemask_lt", "local", "mapped", "match_all_sync", "match_any_sync", "mul_hi",
     "on", "pinned", "popc", "reduce_add_sync", "reduce_and_sync", "reduce_max_sync", "reduce_min_sync",
     "reduce_or_sync", "reduce_xor_sync", "register_store", "require_precompiled", "resolve", "rsqrt",
@@ -65,8 +65,8 @@ if TYPE_CHECKING:
     from sterna.relocation.roots import resolve
     from sterna.runtime.devices import device, devices, on, synchronize
     from sterna.runtime.hostrefs import Global, runtime_global
-    from sterna.runtime.streams import capture, event, mapped, pinned, stream
     from sterna.runtime.stats import require_precompiled, stats
+    from sterna.runtime.streams import capture, event, mapped, pinned, stream
 
 
 def __getattr__(name: str) -> Any:

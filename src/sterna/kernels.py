@@ -12,7 +12,15 @@ from collections.abc import Callable, Sequence
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, overload
 
-from sterna.errors import CompileError, CompilerUnavailable, DeviceOnlyError, LaunchError, SignatureError
+from sterna.array.staging import Staging, holds_host_arrays
+from sterna.errors import (
+    CompileError,
+    CompilerUnavailable,
+    DeviceOnlyError,
+    LaunchError,
+    SignatureError,
+    UnsupportedError,
+)
 from sterna.image.format import KernelImage
 from sterna.options import CompileOptions
 from sterna.relocation.record import RelocationRecord
@@ -22,7 +30,6 @@ from sterna.runtime.devices import active_stream, current_device, device_of
 from sterna.runtime.dispatch import CompileRequest, Dispatcher, Specialisation
 from sterna.runtime.lookup import CacheReport
 from sterna.runtime.signature import adapt_argument, signature_text
-from sterna.runtime.staging import Staging, holds_host_arrays
 from sterna.source.locate import note_import
 from sterna.targets.base import Device, ModuleLost
 from sterna.targets.registry import target as find_target

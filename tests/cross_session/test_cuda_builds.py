@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
 from helpers.session import Sessions
 
 pytest.importorskip("cuda.bindings.nvjitlink")
@@ -33,7 +35,8 @@ def k(x, thing):
 """
 
 
-def test_two_processes_build_the_same_bytes_without_an_address(sessions: Sessions):
+def test_two_processes_build_the_same_bytes_without_an_address(tmp_path: Path):
+    sessions = Sessions(tmp_path)
     sessions.write(user=_USER)
     first = sessions.run(_BUILD, hash_seed=1)
     second = sessions.run(_BUILD, hash_seed=2)
@@ -42,7 +45,8 @@ def test_two_processes_build_the_same_bytes_without_an_address(sessions: Session
     assert first["found"] == second["found"] == []
 
 
-def test_building_imports_no_driver(sessions: Sessions):
+def test_building_imports_no_driver(tmp_path: Path):
+    sessions = Sessions(tmp_path)
     sessions.write(user=_USER)
     result = sessions.run(
         'import sys, sterna, user\nuser.k.build("float32[:]", "object", target="cuda-sm_90")\n'
@@ -51,9 +55,22 @@ def test_building_imports_no_driver(sessions: Sessions):
     assert result["loaded"] == []
 
 
-def test_inspect_for_an_architecture(sessions: Sessions):
+def test_inspect_for_an_architecture(tmp_path: Path):
+    sessions = Sessions(tmp_path)
     sessions.write(user=_USER)
-    command = [sys.executable, "-m", "sterna.cli", "inspect", "user:k", "--types", "float32[:], object", "--arch", "sm_120"]
-    done = subprocess.run([*command, "--as", "ptx"], env=sessions.environment(), capture_output=True, text=True, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "sterna.cli",
+        "inspect",
+        "user:k",
+        "--types",
+        "float32[:], object",
+        "--arch",
+        "sm_120",
+    ]
+    done = subprocess.run(
+        [*command, "--as", "ptx"], env=sessions.environment(), capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert ".target sm_120" in done.stdout

@@ -170,7 +170,9 @@ class DriverDouble:
         handle = out._obj.value = self.handle()
         if code[:4] != b"\x7fELF":
             text = code.decode()
-            entries = tuple(line.split()[2].rstrip("(") for line in text.splitlines() if line.startswith(".visible .entry"))
+            entries = tuple(
+                line.split()[2].rstrip("(") for line in text.splitlines() if line.startswith(".visible .entry")
+            )
             self.modules[handle] = _Module(self.current or 0, {}, entries)
             return
         cubin = read_cubin(code)

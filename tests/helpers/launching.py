@@ -10,12 +10,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 
 import sterna
 
-__all__ = ["INTERPRETER", "Place", "places"]
+__all__ = ["GPU", "INTERPRETER", "Place", "places"]
 
 INTERPRETER = "interpreter"
+GPU = (
+    pytest.mark.gpu,
+    pytest.mark.skipif(not any(d.name.startswith("cuda") for d in sterna.devices()), reason="no CUDA device here"),
+)
+"""Marks of a test that needs a CUDA device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +66,11 @@ class Place:
         return arg
 
 
-def places() -> list[Place]:
-    """The interpreter and every device of this machine."""
-    try:
-        names = [device.name for device in sterna.devices()]
-    except (ImportError, AttributeError):
-        names = []
-    return [Place(INTERPRETER), *(Place(name) for name in names)]
+def places(interpreter: bool = True) -> list[Any]:
+    """Parameters of a fixture: the interpreter and the first device of every target.
+
+    CUDA is always among them, marked ``gpu``; without a CUDA device its tests are skipped, and so counted and named.
+    """
+    names = [d.name for d in sterna.devices() if not d.name.startswith("cuda")]
+    found = [pytest.param(Place(name), id=name) for name in ([INTERPRETER] if interpreter else []) + names]
+    return [*found, pytest.param(Place("cuda:0"), id="cuda", marks=GPU)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import numpy as np
@@ -63,7 +64,7 @@ def test_manifest_and_symbols_agree():
     assert {n: s.size for n, s in variables.items() if n.startswith("sterna_ref")} == slots
     assert len(slots) >= 4
     offsets = sorted((variables[n].offset, variables[n].size) for n in slots)
-    for (start, size), (following, _) in zip(offsets, offsets[1:], strict=False):
+    for (start, size), (following, _) in itertools.pairwise(offsets):
         assert start + size <= following
     assert len({variables[n].section for n in slots}) == 1
 

@@ -11,13 +11,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers.cuda_double import DriverDouble, cuda_double
 
 import sterna
+from helpers.cuda_double import DriverDouble, cuda_double
+from sterna.abi import arg_layout
 from sterna.errors import ImageRefused, LaunchError, LinkError, SignatureError
 from sterna.relocation.record import Manifest
 from sterna.runtime.link import link
-from sterna.abi import arg_layout
 from sterna.types import FLOAT32, ArrayType
 
 pytest.importorskip("cuda.bindings.nvjitlink")
@@ -85,7 +85,13 @@ def test_order_of_linking(cu):
     x = sterna.zeros(8, np.float32, device)
     cu.calls.clear()
     several[1, 8](x, MARK)
-    steps = ["cuModuleLoadDataEx", "cuModuleGetGlobal_v2", "cuMemcpyHtoDAsync_v2", "cuModuleGetFunction", "cuLaunchKernel"]
+    steps = [
+        "cuModuleLoadDataEx",
+        "cuModuleGetGlobal_v2",
+        "cuMemcpyHtoDAsync_v2",
+        "cuModuleGetFunction",
+        "cuLaunchKernel",
+    ]
     last = {name: len(cu.calls) - 1 - cu.calls[::-1].index(name) for name in steps}
     assert [last[name] for name in steps] == sorted(last[name] for name in steps)
     assert cu.count("cuModuleLoadDataEx") == cu.count("cuModuleGetFunction") == cu.count("cuLaunchKernel") == 1
@@ -138,7 +144,8 @@ def test_argument_buffer_and_state(cu):
 
 
 @pytest.mark.parametrize(
-    "shape", [1, 31, 1000, 10**6, (7, 9), (100_000, 3), (3, 100_000), (10**6, 2, 3), (2, 3, 10**6), (70_000, 70_000), (0, 4)]
+    "shape",
+    [1, 31, 1000, 10**6, (7, 9), (100_000, 3), (3, 100_000), (10**6, 2, 3), (2, 3, 10**6), (70_000, 70_000), (0, 4)],
 )
 def test_over_covers_the_shape(cu, shape):
     x = sterna.zeros(1, np.float32, "cuda")
@@ -472,7 +479,12 @@ def test_printing_is_pythons_own(cu, capsys):
         record, _, buffer = struct.unpack("=3Q", ctypes.string_at(launched.params + 24, 24))
         for number, value in ((0, 0.1), (1, -3.5)):
             at = buffer + 16 + 40 * number
-            data = struct.pack("=IIQ", 40, 0, record) + struct.pack("=q", 12) + struct.pack("=fi", value, 0) + struct.pack("=q", 1)
+            data = (
+                struct.pack("=IIQ", 40, 0, record)
+                + struct.pack("=q", 12)
+                + struct.pack("=fi", value, 0)
+                + struct.pack("=q", 1)
+            )
             ctypes.memmove(at, data, 40)
         ctypes.c_uint64.from_address(buffer).value = 80
 

@@ -1,11 +1,12 @@
 """Devices by name, and which one is current.
 
-The current device is where arrays are made and kernels launched when nothing else is said: the CPU,
-unless a ``with sterna.on(device):`` block is active in this thread or task.
+The current device is where arrays are made and kernels launched when nothing else is said: that of the innermost
+``with sterna.on(device):`` block of this thread or task, else ``STERNA_DEVICE``, else the CPU.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +18,8 @@ from sterna.targets.registry import TARGETS, target
 
 __all__ = ["active_stream", "current_device", "current_stream", "device", "device_named", "device_of", "devices", "on", "synchronize"]
 
-_DEFAULT = "cpu"
+_DEFAULT = os.environ.get("STERNA_DEVICE") or "cpu"
+"""Name of the device that is current where no block says otherwise."""
 _lock = threading.Lock()
 _devices: dict[str, Device] = {}
 _current: ContextVar[tuple[Device, Any] | None] = ContextVar("sterna_device", default=None)
@@ -92,7 +94,7 @@ def devices() -> list[Device]:
 
 
 def current_device() -> Device:
-    """The device of the innermost ``with sterna.on(…)`` block, else the CPU."""
+    """The device of the innermost ``with sterna.on(…)`` block, else ``STERNA_DEVICE``, else the CPU."""
     active = _current.get()
     return device_named(_DEFAULT) if active is None else active[0]
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
 
-from sterna.frozen import frozen
 from sterna.errors import CompilerUnavailable, ImageRefused
+from sterna.frozen import frozen
 from sterna.image.format import KernelImage
 from sterna.image.key import base_key, kernel_key
 from sterna.options import CompileOptions

@@ -356,7 +356,7 @@ class CudaDevice:
         self.context.reset()
 
 
-class relaxed_capture:  # noqa: N801
+class relaxed_capture:
     """While inside, calls that a recording stream would refuse are allowed in this thread."""
 
     def __init__(self, cu: Any) -> None:

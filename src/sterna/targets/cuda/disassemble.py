@@ -40,4 +40,6 @@ def disassemble(cubin: bytes) -> str:
             done = subprocess.run([tool, *options, file.name], capture_output=True, text=True, check=False)
         if done.returncode == 0:
             return done.stdout
-    raise UnsupportedError("SASS needs nvdisasm or cuobjdump (of a CUDA toolkit) on the path", hint="PTX needs none: .ptx")
+    raise UnsupportedError(
+        "SASS needs nvdisasm or cuobjdump (of a CUDA toolkit) on the path", hint="PTX needs none: .ptx"
+    )

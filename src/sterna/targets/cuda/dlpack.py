@@ -37,12 +37,12 @@ _alive: dict[int, tuple[Any, ...]] = {}
 """Address of an exported structure → what must live as long as it."""
 
 
-@_DELETER
+@_DELETER  # type: ignore[untyped-decorator]
 def _delete(address: int) -> None:
     _alive.pop(address, None)
 
 
-@_DESTRUCTOR
+@_DESTRUCTOR  # type: ignore[untyped-decorator]
 def _destroy(capsule: int) -> None:
     """A capsule nobody consumed: its tensor goes with it."""
     api = ctypes.pythonapi

@@ -191,10 +191,10 @@ def load_driver() -> None:
             raise OSError(_state["missing"])
         try:
             found = Driver(_open())
-        except OSError as error:
+            found.cuInit(0)
+        except (OSError, DriverError) as error:
             _state["missing"] = str(error)
             raise
-        found.cuInit(0)
         _state["driver"], _state["pid"] = found, os.getpid()
 
 

@@ -44,7 +44,9 @@ def link_ptx(ptx: bytes, arch: str, line_info: bool, level: int) -> bytes:
     except Exception as error:  # the library itself is missing, or does not know the architecture
         if "not" in str(error).lower() and "found" in str(error).lower():
             return _link_with_driver(ptx, level)
-        raise CompileError(f"nvJitLink cannot make code for {arch}: {error}", hint="a newer nvidia-nvjitlink may") from None
+        raise CompileError(
+            f"nvJitLink cannot make code for {arch}: {error}", hint="a newer nvidia-nvjitlink may"
+        ) from None
     try:
         return _run(nvjitlink, handle, ptx)
     finally:

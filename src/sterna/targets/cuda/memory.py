@@ -53,7 +53,9 @@ class MemoryPool:
         except DriverError as error:
             if error.name != "CUDA_ERROR_OUT_OF_MEMORY":
                 raise
-            raise MemoryError(f"cuda:{self.context.index} has no {nbytes} bytes left ({self._free_text(cu)})") from error
+            raise MemoryError(
+                f"cuda:{self.context.index} has no {nbytes} bytes left ({self._free_text(cu)})"
+            ) from error
         self.allocations += 1
         return CudaMemory(self, address.value, nbytes, self.context.generation)
 

@@ -24,6 +24,7 @@ from sterna.targets.base import ModuleLost
 from sterna.targets.cuda.cubin import Cubin, Slot, read_cubin
 from sterna.targets.cuda.driver import DriverError, driver
 from sterna.targets.cuda.memory import CudaMemory, new_handle
+from sterna.targets.cuda.streams import Event
 
 if TYPE_CHECKING:
     from sterna.image.format import KernelImage
@@ -35,6 +36,7 @@ _DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _DEFAULT_SHARED = 48 * 1024
 _KEPT_CONFIGS = 256
 _GRID_SIDE = 65535
+_GRID_STATE = "sterna_grid"
 _FUNCTION_FACTS = {"max_threads": 0, "shared_bytes": 1, "local_bytes": 3, "registers": 4}
 
 
@@ -75,6 +77,7 @@ class CudaModule:
         self._cooperative = bool(image.facts.get("cooperative"))
         if self._prints:
             device.print_buffer.register(self._record.address, self._prints)
+        self._last_stream: int | None = None
         self._call: Any = device.launch_call(self._cooperative)
 
     # ---- words -------------------------------------------------------------------------------
@@ -175,7 +178,9 @@ class CudaModule:
         if stream is not None:
             self._launch_beside(prepared, args, stream)
             return
-        cell = ctypes.c_char_p(args + prepared.tail)
+        if self._cooperative:
+            self._take_turn(0)
+        cell = ctypes.c_char_p(bytes(args) + prepared.tail)
         code = self._call(self._kernel, *prepared.dims, None, ctypes.byref(cell), None)
         if code:
             self._retry(code, prepared, None, cell)
@@ -189,7 +194,9 @@ class CudaModule:
         handle = stream.handle
         if handle:
             memory.enter_stream(handle, stream.is_blocking, stream.is_foreign)
-        cell = ctypes.c_char_p(args + prepared.tail)
+        if self._cooperative:
+            self._take_turn(handle)
+        cell = ctypes.c_char_p(bytes(args) + prepared.tail)
         code = self._call(self._kernel, *prepared.dims, ctypes.c_void_p(handle), ctypes.byref(cell), None)
         if code:
             self._retry(code, prepared, ctypes.c_void_p(handle), cell)
@@ -197,6 +204,15 @@ class CudaModule:
             memory.leave_stream(handle)
         if not self._watched:
             self.note_launch()
+
+    def _take_turn(self, stream: int) -> None:
+        """Launches of a cooperative kernel share its grid barrier: one in another stream comes after the last one."""
+        last, self._last_stream = self._last_stream, stream
+        if last is not None and last != stream:
+            cu = self.device.context.enter()
+            event = Event(self.device, timing=False)
+            cu.cuEventRecord(event.handle, last)
+            cu.cuStreamWaitEvent(stream, event.handle, 0)
 
     def _retry(self, code: int, prepared: _Prepared, stream: Any, cell: Any) -> None:
         """A launch was refused: another library may have made another context current in this thread."""
@@ -251,13 +267,15 @@ class CudaModule:
             blocks, flat = (total, 1, 1), blocks[:2]
         cluster = (*self.image.facts.get("cluster", ()), 1, 1, 1)[:3]
         if config.over:  # blocks past the extents leave at once
-            blocks = tuple(-(-n // by) * by for n, by in zip(blocks, cluster, strict=True))  # type: ignore[assignment]
+            blocks = tuple(-(-n // by) * by for n, by in zip(blocks, cluster, strict=True))
         table = 0 if self._table is None else self._table.address
         words = [self._record.address, table, self.device.print_buffer.address if self._prints else 0]
         if config.over:
             words += [*config.extents, *flat]
         dims = (*blocks, *config.threads, config.shared_bytes)
-        return _Prepared(config, tuple(map(ctypes.c_uint, dims)), self._padding + struct.pack(f"={len(words)}Q", *words))
+        return _Prepared(
+            config, tuple(map(ctypes.c_uint, dims)), self._padding + struct.pack(f"={len(words)}Q", *words)
+        )
 
     def _allow_shared(self, nbytes: int) -> None:
         """More dynamic shared memory than every kernel may have must be asked for."""
@@ -285,6 +303,10 @@ class CudaModule:
         record = self._record
         if record.is_written:
             found = record.take()
+            if self._cooperative and is_idle:
+                address, size = self._look_up(_GRID_STATE)
+                if size:
+                    self.device.write_now({address: bytes(size)})
             if found is not None:
                 image = self.image
                 failure = Failure(image.name, found, image.errors, image.sources, self.function)
@@ -306,7 +328,9 @@ class CudaModule:
         """Blocks and threads that fill the device, as the driver's occupancy calculator says."""
         cu = self.device.context.enter()
         blocks, threads = ctypes.c_int(), ctypes.c_int()
-        cu.cuOccupancyMaxPotentialBlockSize(ctypes.byref(blocks), ctypes.byref(threads), self._kernel, None, shared_bytes, 0)
+        cu.cuOccupancyMaxPotentialBlockSize(
+            ctypes.byref(blocks), ctypes.byref(threads), self._kernel, None, shared_bytes, 0
+        )
         return blocks.value, threads.value
 
     def unload(self) -> None:

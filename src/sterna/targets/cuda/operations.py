@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sterna.compiler.codegen.llvm.integers import int_binary
 from sterna.compiler.codegen.llvm.floats import float_binary, is_small
+from sterna.compiler.codegen.llvm.integers import int_binary
 from sterna.compiler.codegen.llvm.layout import Value, components
 from sterna.errors import UnsupportedError
 from sterna.types import Scalar
@@ -19,10 +19,15 @@ if TYPE_CHECKING:
     from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
     from sterna.compiler.ir.nodes import Intrinsic
 
-__all__ = ["emit_operation"]
+__all__ = ["GRID_STATE", "emit_operation"]
 
 Emit = Callable[["FunctionEmitter", "Intrinsic", tuple[Value, ...]], Value]
-_SHUFFLES = {"shfl_sync": ("idx", 31), "shfl_up_sync": ("up", 0), "shfl_down_sync": ("down", 31), "shfl_xor_sync": ("bfly", 31)}
+_SHUFFLES = {
+    "shfl_sync": ("idx", 31),
+    "shfl_up_sync": ("up", 0),
+    "shfl_down_sync": ("down", 31),
+    "shfl_xor_sync": ("bfly", 31),
+}
 _BITS = {"float": 32, "double": 64}
 
 
@@ -48,6 +53,60 @@ def _counting_barrier(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ..
     kind = "i32" if how == "popc" else "i1"
     found = e.b.call(kind, f"llvm.nvvm.barrier.cta.red.{how}.aligned.all", f"i32 0, i1 {args[0][0]}")
     return (e.b.op(f"zext {kind} {found} to i64"),)
+
+
+def _grid_sync(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
+    """One thread of each block arrives at a counter of the module and waits until its top bit turns.
+
+    Block 0 adds what makes the bit turn once all others have added 1, as in NVIDIA's cooperative groups.  A thread that
+    failed will never come: whoever waits looks at the word behind the counter, and the whole grid leaves.
+    """
+    b, state = e.b, "ptr addrspace(1) @sterna_grid"
+    e.context.helper("sterna_grid", GRID_STATE)
+    x, y, z = e.frame.threads(e)
+    first = b.icmp("eq", 64, b.op(f"or i64 {b.op(f'or i64 {x}, {y}')}, {z}"), "0")
+    arrive, spin, look, gone, done = (b.label(h) for h in ("arrive", "spin", "look", "gone", "met"))
+    b.emit("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
+    b.branch(first, arrive, done)
+    b.place(arrive)
+    amount = b.select(_is_block_zero(e), "i32", b.op(f"sub i32 -2147483647, {_blocks(e)}"), "1")
+    b.emit("call void @llvm.nvvm.membar.gl()")
+    before = b.op(f'atomicrmw add {state}, i32 {amount} syncscope("device") monotonic')
+    b.place(spin)
+    now = b.op(f"load volatile i32, {state}")
+    turned = b.icmp("slt", 32, b.op(f"xor i32 {before}, {now}"), "0")
+    b.branch(turned, gone, look)
+    b.place(look)
+    b.branch(_grid_failed(e), gone, spin)
+    b.place(gone)
+    b.emit("call void @llvm.nvvm.membar.gl()")
+    b.place(done)
+    failed = b.call("i1", "llvm.nvvm.barrier.cta.red.or.aligned.all", f"i32 0, i1 {_grid_failed(e)}")
+    go = b.label("go")
+    b.branch(failed, e.leave, go)
+    b.place(go)
+    return ()
+
+
+GRID_STATE = "@sterna_grid = addrspace(1) externally_initialized global [2 x i32] zeroinitializer, align 8"
+"""Counter of the grid barrier, and a word that is 1 once a thread of the launch has failed."""
+
+
+def _grid_failed(e: FunctionEmitter) -> str:
+    word = "ptr addrspace(1) getelementptr inbounds (i8, ptr addrspace(1) @sterna_grid, i64 4)"
+    return e.b.icmp("ne", 32, e.b.op(f"load volatile i32, {word}"), "0")
+
+
+def _is_block_zero(e: FunctionEmitter) -> str:
+    x, y, z = (e.profile.hardware_index(e, "block_idx", axis) for axis in range(3))  # type: ignore[attr-defined]
+    return e.b.icmp("eq", 64, e.b.op(f"or i64 {e.b.op(f'or i64 {x}, {y}')}, {z}"), "0")
+
+
+def _blocks(e: FunctionEmitter) -> str:
+    """Number of blocks of the grid, as i32."""
+    x, y, z = (e.profile.hardware_index(e, "grid_dim", axis) for axis in range(3))  # type: ignore[attr-defined]
+    layers = e.b.op(f"mul i64 {x}, {y}")
+    return e.b.op(f"trunc i64 {e.b.op(f'mul i64 {layers}, {z}')} to i32")
 
 
 # ---- lanes ---------------------------------------------------------------------------------------
@@ -120,7 +179,9 @@ def _vote(mode: str) -> Emit:
     return emit
 
 
-def _match_words(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> tuple[str, str, list[tuple[str, str]]]:
+def _match_words(
+    e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]
+) -> tuple[str, str, list[tuple[str, str]]]:
     """Mask, and the components to compare as (LLVM type, operand) of 32 or 64 bits."""
     t = node.args[1].type
     words = []
@@ -211,7 +272,7 @@ def _serial_reduce(e: FunctionEmitter, op: str, t: Scalar, mask: str, x: str) ->
 
 
 _TABLE: dict[str, Emit] = {
-    "syncthreads": _void("barrier.cta.sync.aligned.all(i32 0)"),
+    "grid_sync": _grid_sync, "syncthreads": _void("barrier.cta.sync.aligned.all(i32 0)"),
     "syncthreads_count": _counting_barrier, "syncthreads_and": _counting_barrier, "syncthreads_or": _counting_barrier,
     "syncwarp": _syncwarp, "threadfence": _void("membar.gl()"), "threadfence_block": _void("membar.cta()"),
     "threadfence_system": _void("membar.sys()"), "laneid": _laneid, "lanemask_lt": _lanemask_lt,

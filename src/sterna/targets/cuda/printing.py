@@ -44,7 +44,7 @@ class PrintBuffer:
         self._memory = HostAllocation(context, _BYTES)
         self.address = self._memory.address
         ctypes.memset(self._memory.host, 0, _BYTES)
-        self._view = memoryview(self._memory.buffer)
+        self._view = memoryview(self._memory.buffer.data)
         struct.pack_into("=2Q", self._view, 0, 0, _BYTES - _HEAD)
         self._read = 0
         self._formats: dict[int, Sequence[Any]] = {}
@@ -92,7 +92,9 @@ class PrintBuffer:
 
 def _value(name: str, data: bytes) -> tuple[str, int]:
     """Text of a value as `print` shows it, and the bytes it took."""
-    dtype = np.dtype({"int": "int64", "float": "float64", "complex": "complex128", "bfloat16": "float32"}.get(name, name))
+    dtype = np.dtype(
+        {"int": "int64", "float": "float64", "complex": "complex128", "bfloat16": "float32"}.get(name, name)
+    )
     if dtype.kind == "c":
         half = np.dtype(f"f{dtype.itemsize // 2}")
         parts = [np.frombuffer(data[8 * n : 8 * n + half.itemsize], half)[0] for n in range(2)]

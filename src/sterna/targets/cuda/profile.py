@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from sterna.compiler.codegen.llvm.layout import Value
 from sterna.compiler.codegen.simt.profile import SimtProfile
-from sterna.targets.cuda.operations import emit_operation
+from sterna.targets.cuda.operations import GRID_STATE, emit_operation
 from sterna.targets.cuda.target import ptx_version
 from sterna.types import Type
 
@@ -78,9 +78,17 @@ class CudaProfile(SimtProfile):
         value = e.b.op(f"call range(i32 {low}, {high}) i32 @{intrinsic}()")
         return e.b.op(f"zext i32 {value} to i64")
 
+    def announce_failure(self, e: FunctionEmitter) -> None:
+        """Tell a cooperative grid, whose threads would wait for the failing one."""
+        if e.context.options.cooperative:
+            e.context.helper("sterna_grid", GRID_STATE)
+            word = "ptr addrspace(1) getelementptr inbounds (i8, ptr addrspace(1) @sterna_grid, i64 4)"
+            e.b.emit(f"store volatile i32 1, {word}")
+
     def dynamic_shared_bytes(self, e: FunctionEmitter) -> str:
-        """Bytes of dynamic shared memory of the launch."""
-        return e.b.op(f"zext i32 {e.b.call('i32', 'llvm.nvvm.read.ptx.sreg.dynamic.smem.size', '')} to i64")
+        """Bytes of dynamic shared memory of the launch: a special register that LLVM has no intrinsic for."""
+        size = e.b.op('call i32 asm "mov.u32 $0, %dynamic_smem_size;", "=r"()')
+        return e.b.op(f"zext i32 {size} to i64")
 
     def intrinsic(self, emitter: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value | None:
         """Barriers, warp operations and fences, as instructions."""

@@ -1,4 +1,4 @@
-"""Exception records of loaded kernels, in mapped host memory: a kernel writes, the host looks without asking the device.
+"""Exception records of loaded kernels, in mapped host memory: a kernel writes, the host looks.
 
 A failing thread fills the record of its kernel and leaves; nothing traps, so the context goes on working.
 """
@@ -33,7 +33,7 @@ class Record:
     def __init__(self, page: HostAllocation, offset: int) -> None:
         self._page, self._start = page, page.host + offset
         self.address = page.address + offset
-        self._bytes = memoryview(page.buffer)[offset : offset + RECORD_BYTES]
+        self._bytes = memoryview(page.buffer.data)[offset : offset + RECORD_BYTES]
         self._status = self._bytes[:4].cast("i")
 
     @property

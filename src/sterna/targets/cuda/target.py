@@ -9,7 +9,14 @@ from __future__ import annotations
 from sterna.distributions import installed_version
 from sterna.targets.base import Limits, Target
 
-__all__ = ["ARCHITECTURES", "DEFAULT_ARCHITECTURE", "compiler_versions", "default_target", "parse_target", "ptx_version"]
+__all__ = [
+    "ARCHITECTURES",
+    "DEFAULT_ARCHITECTURE",
+    "compiler_versions",
+    "default_target",
+    "parse_target",
+    "ptx_version",
+]
 
 ARCHITECTURES: dict[str, str] = {
     "sm_75": "7.0", "sm_80": "7.0", "sm_86": "7.1", "sm_87": "7.4", "sm_89": "7.8", "sm_90": "7.8", "sm_100": "8.6",

@@ -37,7 +37,8 @@ def int_text(value: int, bits: int) -> str:
 class Builder:
     """Collects the lines of one function.
 
-    `note` goes behind every instruction (a debug location).  Stack slots go to a prologue ahead of the first block, so that LLVM turns them into registers
+    `note` goes behind every instruction (a debug location).
+    Stack slots go to a prologue ahead of the first block, so that LLVM turns them into registers
     wherever they were asked for.
     """
 

@@ -48,7 +48,9 @@ class LineTable:
         """The note of an instruction at this line: ``, !dbg !n``."""
         found = self._locations.get((scope, line))
         if found is None:
-            found = self._locations[scope, line] = self._context.metadata_node(f"!DILocation(line: {line}, scope: {scope})")
+            found = self._locations[scope, line] = self._context.metadata_node(
+                f"!DILocation(line: {line}, scope: {scope})"
+            )
         return f", !dbg {found}"
 
     def _file(self, name: str) -> str:

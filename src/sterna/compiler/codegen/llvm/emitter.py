@@ -19,7 +19,15 @@ from sterna.compiler.codegen.llvm.complexes import complex_binary, complex_compa
 from sterna.compiler.codegen.llvm.complexfns import complex_power
 from sterna.compiler.codegen.llvm.floats import float_binary, float_compare, is_small
 from sterna.compiler.codegen.llvm.integers import int_binary, int_compare, int_constant
-from sterna.compiler.codegen.llvm.layout import Value, components, int_bits, item_slice, memory_type, real_type, register_type
+from sterna.compiler.codegen.llvm.layout import (
+    Value,
+    components,
+    int_bits,
+    item_slice,
+    memory_type,
+    real_type,
+    register_type,
+)
 from sterna.compiler.ir import nodes as ir
 from sterna.errors import UnsupportedError
 from sterna.types import OPAQUE, ArrayType, RecordRefType, RecordType, Scalar, Type, itemsize

@@ -17,6 +17,7 @@ from sterna.compiler.codegen.llvm.layout import Value, components
 from sterna.compiler.codegen.llvm.printing import emit_print
 from sterna.compiler.codegen.llvm.profile import LLVMProfile
 from sterna.compiler.ir import nodes as ir
+from sterna.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from sterna.compiler.codegen.llvm.emitter import FunctionEmitter

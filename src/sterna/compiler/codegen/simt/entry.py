@@ -76,7 +76,8 @@ class SimtContext(ModuleContext):
         b.place(done)
         b.end("ret void")
         words = ", ".join(f"i64 %{w}" for w in _RECORD_WORDS if w[0] != "t")
-        return f"define internal void @sterna_raise(ptr %to, i32 %error, {words}) alwaysinline nounwind {{\n{b.body()}\n}}"
+        parameters = f"ptr %to, i32 %error, {words}"
+        return f"define internal void @sterna_raise({parameters}) alwaysinline nounwind {{\n{b.body()}\n}}"
 
 
 class _Entry(FunctionEmitter):
@@ -109,9 +110,7 @@ def emit_entry(context: SimtContext) -> str:
     values, position = {}, 0
     for name, t in kernel.params:
         kinds = components(t)
-        values[name] = tuple(
-            e.parameter(layout.fields[position + n].offset, kind) for n, kind in enumerate(kinds)
-        )
+        values[name] = tuple(e.parameter(layout.fields[position + n].offset, kind) for n, kind in enumerate(kinds))
         position += len(kinds)
     state = -(-layout.size // 8) * 8
     size = state + 8 * state_words(context.options.over)
@@ -143,10 +142,11 @@ def _enter(e: _Entry, context: SimtContext, state: int) -> None:
     def word(name: str, axis: int = 0, kind: str = "i64") -> str:
         return e.parameter(state + 8 * (STATE_WORDS[name] + axis), kind)
 
-    block = tuple(profile.hardware_index(e, "block_idx", axis) for axis in range(3))
+    x, y, z = (profile.hardware_index(e, "block_idx", axis) for axis in range(3))
+    block = (x, y, z)
     extents = ("1", "1", "1")
     if context.options.over:
-        extents = tuple(word("extents", axis) for axis in range(3))
+        extents = (word("extents", 0), word("extents", 1), word("extents", 2))
     if context.options.over > 1:
         block = _unflatten(e, block, (word("flat", 0), word("flat", 1)))
     e.frame = SimtFrame(
@@ -161,7 +161,7 @@ def _enter(e: _Entry, context: SimtContext, state: int) -> None:
         b.place(inside)
 
 
-def _unflatten(e: _Entry, block: tuple[str, ...], counts: tuple[str, str]) -> tuple[str, str, str]:
+def _unflatten(e: _Entry, block: tuple[str, str, str], counts: tuple[str, str]) -> tuple[str, str, str]:
     """The block index of a flat grid, taken apart; the hardware's own for any other."""
     b = e.b
     flat, done, start = b.label("flat"), b.label("placed"), b.current
@@ -176,4 +176,3 @@ def _unflatten(e: _Entry, block: tuple[str, ...], counts: tuple[str, str]) -> tu
     b.place(done)
     first, second, third = (b.phi("i64", [(block[n], start), (wide[n], flat)]) for n in range(3))
     return first, second, third
-

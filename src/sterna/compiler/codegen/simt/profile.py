@@ -48,6 +48,9 @@ class SimtProfile(LLVMProfile):
         """``thread_idx``, ``block_idx``, ``block_dim`` or ``grid_dim`` along x, y or z, as int64."""
         raise NotImplementedError
 
+    def announce_failure(self, e: FunctionEmitter) -> None:
+        """Called where a failing thread records its failure, for launches whose threads wait for each other."""
+
     def dynamic_shared_bytes(self, e: FunctionEmitter) -> str:
         """Bytes of dynamic shared memory of the launch, as int64."""
         raise NotImplementedError

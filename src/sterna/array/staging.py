@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sterna.array.interop import to_device
 from sterna.errors import SignatureError
 
 if TYPE_CHECKING:
@@ -20,10 +21,7 @@ __all__ = ["Staging", "holds_host_arrays"]
 
 def holds_host_arrays(args: tuple[Any, ...]) -> bool:
     """Whether a NumPy array is among launch arguments, or inside a tuple of them."""
-    for arg in args:
-        if isinstance(arg, np.ndarray) or (isinstance(arg, tuple) and holds_host_arrays(arg)):
-            return True
-    return False
+    return any(isinstance(arg, np.ndarray) or (isinstance(arg, tuple) and holds_host_arrays(arg)) for arg in args)
 
 
 class Staging:
@@ -57,8 +55,6 @@ class Staging:
         return type(value)._make(items) if hasattr(value, "_fields") else tuple(items)  # type: ignore[attr-defined]
 
     def _array(self, host: np.ndarray) -> Any:
-        from sterna.array import to_device
-
         for other, there in self._staged:
             if other is host:
                 return there
