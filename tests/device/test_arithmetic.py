@@ -395,3 +395,29 @@ def test_stores_convert_as_numpy_does(place: Place, pair):
     out = np.zeros_like(expected)
     place.over(store_convert, x.size, x, out)
     assert_same(out, expected)
+
+
+def x86_integer(x: float, bits: int) -> int:
+    """What x86-64's conversion gives: the most negative integer for NaN and out of range."""
+    return int(x) if abs(x) < 2.0 ** (bits - 1) or x == -(2.0 ** (bits - 1)) else -(2 ** (bits - 1))
+
+
+def numpy_integer(x: float, dtype: str) -> int:
+    """The one answer for a float out of an integer's range, as `sterna` documents it (NumPy's on x86-64)."""
+    bits = np.dtype(dtype).itemsize * 8
+    if dtype == "uint64":
+        found = x86_integer(x - 2.0**63, 64) + 2**63 if x >= 2.0**63 else x86_integer(x, 64)
+    else:
+        found = x86_integer(x, 64 if dtype in ("int64", "uint32") else 32)
+    found %= 2**bits
+    return found - 2**bits if dtype.startswith("i") and found >> (bits - 1) else found
+
+
+@pytest.mark.parametrize("source", ["float32", "float64"])
+@pytest.mark.parametrize("target", INTEGERS)
+def test_floats_out_of_an_integers_range(device: Place, source, target):  # NumPy's own depends on the machine
+    powers = [s * 2.0**k * d for k in (7, 8, 15, 16, 31, 32, 63, 64) for s in (1, -1) for d in (0.75, 1.0, 1.5)]
+    x = np.array([np.nan, np.inf, -np.inf, 3.99, -3.99, 1e30, -1e30, *powers], source)
+    out = np.zeros(x.size, target)
+    device.over(store_convert, x.size, x, out)
+    assert_same(out, np.array([numpy_integer(float(v), target) for v in x], target), label=target)

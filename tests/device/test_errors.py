@@ -97,10 +97,8 @@ def test_the_next_launch_works(place: Place):
     assert x.tolist() == [-1] * 4
 
 
-def test_a_failure_is_raised_once(place: Place):
-    if place.is_interpreter:
-        pytest.skip("raises at the launch itself")
-    with sterna.on(place.name):
+def test_a_failure_is_raised_once(device: Place):  # the interpreter raises at the launch itself
+    with sterna.on(device.name):
         refuse.over(4)(np.full(4, 3))
         with pytest.raises(ValueError, match="three"):
             sterna.synchronize()

@@ -18,6 +18,7 @@ import pytest
 
 import sterna
 from helpers.launching import Place
+from sterna import local
 
 A = np.arange(10, dtype=np.int32)
 
@@ -486,6 +487,149 @@ def mathematics(o, a, n):
     o[15] = round(np.float64(n) / 7, 2)
 
 
+def closures_in_loops(o, a, n):
+    f = lambda: z + 1
+    for i in range(n):
+        if i > 0:
+            o[i] = f()
+        z = i * 2.5
+
+
+def closures_over_unbound_names(o, a, n):
+    if n > 3:
+        z = 1
+    f = lambda: z + 1
+    o[0] = f()
+
+
+class NS:
+    K = 3
+
+    class In:
+        J = 2.5
+
+
+def names_and_literals(o, a, n, *, kw=2):
+    o[0] = NS.K + NS.In.J + kw
+    o[1] = (lambda *q, w=n: len(q) * w)(1, 2)
+    for (i,), j in (((1,), 2), ((3,), 4)):
+        o[2] += i * j
+    x = y = n
+    x += 1
+    o[3] = x * y
+    o[4] = float("inf") > n
+    o[5] = int(True) + int(2.9) + int(-2.9)
+    o[6] = 1 if n else 2 if n > 1 else 3
+    o[7] = n if n < 3 < a[4] < 5 else -1
+    o[8] = 5 in (n, 3.0, 5)
+    o[9] = (n, 2) == (3, 2.0)
+    o[10] = "a" in "cab"
+    t = (1, (2, 3))
+    (p, (q, r)) = t
+    o[11] = p + q * r
+    o[12] = t[1][0]
+    o[13] = len("abc") + len(range(n))
+    o[14] = np.float32(n) / 3
+    o[15] = a.shape[0] + a.size + a.ndim + a.strides[0] + a.nbytes + a.itemsize
+
+
+def local_arrays(o, a, n):
+    b = local.array((3, 4), np.int64)
+    for i in range(3):
+        for j in range(4):
+            b[i, j] = i * 10 + j
+    c = b[1:, ::2]
+    d = c.T
+    o[0] = d[1, 0]
+    o[1] = d.shape[0]
+    o[2] = b[-1, -1]
+    for row in b:
+        for v in row:
+            o[3] += v
+    o[4] = b[n][2]
+    e = b[:, 1]
+    e[0] = 99
+    o[5] = b[0, 1]
+    o[6] = e[::-1][2]
+    o[7] = b[..., 0][1]
+    o[8] = b[None][0, 1, 1]
+    o[9] = b.transpose(1, 0)[2, 1]
+    z = local.array(2, np.complex64)
+    z[0] = 1 + 2j
+    o[10] = z[0].imag
+    o[11] = abs(z[0] * 2)
+
+
+def functions_as_values(o, a, n):
+    def f(x):
+        def g(y):
+            def h(z):
+                return x + y + z + n
+
+            return h(1)
+
+        return g(2)
+
+    o[0] = f(3)
+    fs = (lambda v: v + 1, lambda v: v * 2)
+    acc = 1
+    for g in fs:
+        acc = g(acc)
+    o[1] = acc
+    o[2] = (f if True else g)(1)
+
+    def outer(fn, *args):
+        return fn(*args)
+
+    o[3] = outer(max, 1, n, 2)
+    o[4] = outer(lambda a, b: a - b, n, 1)
+    o[5] = outer(np.float32, 2) / 3
+    o[6] = outer(math.sqrt, 4.0)
+
+
+def nested_loops(o, a, n):
+    s = 0
+    for i in range(n):
+        for j in range(n):
+            if j > i:
+                break
+            for k in range(3):
+                if k == j:
+                    continue
+                if k > i + j:
+                    break
+                s += i * j + k
+            else:
+                s += 1000
+    o[0] = s
+    i = 10
+    while i:
+        i -= 1
+        if i == 5:
+            continue
+        if i == 2:
+            break
+        o[1] += i
+    o[2] = i
+    for i in range(5, 0, -2):
+        o[3] = o[3] * 10 + i
+    for i in range(-3, 3):
+        a[i] = i
+
+
+def record_views(o, r, n):
+    v = r["v"]
+    v[1, 2] = 5
+    o[0] = v[1:, 0].size
+    for row in v:
+        for q in row:
+            o[1] += q
+    s = r["s"]["q"]
+    o[2] = s[n]
+    o[3] = r["v"][::-1][2, -1]
+    o[4] = v.shape[1]
+
+
 CASES: list[tuple[Any, tuple[Any, ...]]] = [
     *((loops_and_else, (A, n)) for n in (1, 8)),
     *((bound_by_a_loop, (A, n)) for n in (0, 3)),
@@ -511,6 +655,13 @@ CASES: list[tuple[Any, tuple[Any, ...]]] = [
     *((returns_from_loops, (A, n)) for n in (1, 3)),
     (complex_numbers, (A, 3)),
     (mathematics, (A, 3)),
+    (closures_in_loops, (A, 3)),
+    *((closures_over_unbound_names, (A, n)) for n in (3, 4)),
+    (names_and_literals, (A, 3)),
+    (local_arrays, (A, 1)),
+    (functions_as_values, (A, 3)),
+    (nested_loops, (A, 4)),
+    (record_views, (REC, 1)),
 ]
 
 

@@ -234,3 +234,70 @@ def test_interchanged_loop_fails_in_the_right_thread():
         sterna.synchronize()
     assert (out[:96] == 0).all()
     assert (out[96:] == 1).all()
+
+
+@sterna.kernel
+def shared_histogram(values, out):
+    i = threadIdx.x
+    bins = shared.array(8, np.int32)
+    if i < 8:
+        bins[i] = 0
+    syncthreads()
+    for k in range(4):
+        sterna.atomic.add(bins, values[i + 64 * k], 1)
+    syncthreads()
+    if i < 8:
+        out[i] = bins[i]
+
+
+@pytest.mark.parametrize("values", [np.zeros(256, np.int32), np.arange(256, dtype=np.int32) % 8])
+def test_threads_that_meet_in_one_element_of_shared_memory(values):
+    out = np.zeros(8, np.int32)
+    shared_histogram[1, 64](values, out)
+    sterna.synchronize()
+    np.testing.assert_array_equal(out, np.bincount(values, minlength=8))
+
+
+@sterna.kernel
+def many_values_cross(a, out):
+    i = threadIdx.x
+    mine = local.array(64, np.float64)
+    for k in range(64):
+        mine[k] = a[i] + k
+    total = shfl_xor_sync(FULL, mine[3], 1)
+    syncthreads()
+    for k in range(64):
+        total += mine[k]
+    out[i] = total
+
+
+@pytest.mark.parametrize("threads", [1, 33, 1024])
+def test_large_state_of_a_block(threads):
+    a, out = np.random.default_rng(0).random(threads), np.zeros(threads)
+    many_values_cross[1, threads](a, out)
+    sterna.synchronize()
+    other = np.arange(threads) ^ 1
+    wanted = np.where(other < threads, a[np.minimum(other, threads - 1)], a) + 3
+    for k in range(64):
+        wanted += a + k
+    np.testing.assert_array_equal(out, wanted)
+
+
+def average(values, i):
+    """Small enough to be inlined; its checks become part of the kernel's guard."""
+    return (values[i] + values[i + 1]) * 0.5
+
+
+@sterna.kernel
+def averages(values, out):
+    i = grid(1)
+    out[i] = average(values, i)
+
+
+def test_failure_in_an_inlined_function():
+    values, out = np.arange(100.0), np.zeros(100)
+    averages.over(100)(values, out)
+    with pytest.raises(IndexError, match="index 100"):
+        sterna.synchronize()
+    np.testing.assert_array_equal(out[:99], np.arange(99) + 0.5)
+    assert out[99] == 0

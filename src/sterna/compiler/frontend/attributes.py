@@ -217,16 +217,12 @@ def record_field(frame: Frame, node: ast.AST, expr: Expr, t: RecordRefType, name
 
 
 def array_field(frame: Frame, node: ast.AST, expr: Expr, t: ArrayType, name: str) -> Value:
-    """``array['name']``: a view on one field of every record."""
+    """``array['name']``: a view on one field of every record, with the axes of a sub-array field behind its own."""
     assert isinstance(t.dtype, RecordType)
     field = find_field(frame, node, t.dtype, name)
-    if field.shape:
-        frame.unsupported(
-            node, f"a view on the sub-array field {name!r} of a whole array cannot be used in device code",
-            f"index the record first: a[i].{name}",
-        )  # fmt: skip
     assert isinstance(field.type, Scalar | RecordType)
-    return Rt(View(expr, (), ArrayType(field.type, t.ndim, "A", t.readonly, t.space), None, field=name))
+    ndim = t.ndim + len(field.shape)
+    return Rt(View(expr, (), ArrayType(field.type, ndim, "A", t.readonly, t.space), None, field=name))
 
 
 # ---- numbers ----

@@ -149,6 +149,9 @@ class Frame:
         if isinstance(test, Const) and not test.value:
             return
         site = self.error_site(exception, message)
+        if isinstance(test, Const):
+            self.out.append(Raise(site, details, self.line))
+            return
         self.out.append(If(test, [Raise(site, details, self.line)], [], self.line))  # type: ignore[arg-type]
 
     # ---- locals ----
@@ -260,8 +263,11 @@ class Frame:
 
     # ---- names ----
 
-    def read(self, node: ast.Name) -> Value | None:
-        """The value of a local name, or None if the name is not one of this function's."""
+    def read(self, node: ast.Name, free: bool = False) -> Value | None:
+        """The value of a local name, or None if the name is not one of this function's.
+
+        `free`: it is read by a nested function.
+        """
         name = node.id
         slot = self.env.get(name)
         if slot is None:
@@ -273,12 +279,17 @@ class Frame:
             self.use_flag(name)
             self._flags[name] = True
             bound = Local(flag_of(name), BOOL)
-            message = f"cannot access local variable '{name}' where it is not associated with a value"
-            self.check(Unary("not", bound, BOOL), "UnboundLocalError", message)
+            kind, where = ("free", " in enclosing scope") if free else ("local", "")
+            message = f"cannot access {kind} variable '{name}' where it is not associated with a value{where}"
+            self.check(Unary("not", bound, BOOL), "NameError" if free else "UnboundLocalError", message)
             slot = self.env[name] = Slot(slot.value, slot.home, False, slot.conflict)
         if slot.value is None:
             self.fail(node, slot.conflict, "give each meaning its own name")
         return slot.value
+
+    def is_carried(self, name: str) -> bool:
+        """Whether a name without meaning here may have one from the turn before of a loop."""
+        return any(name in loop.assigned and name not in loop.head for loop in self.loops)
 
     def _note_needed(self, node: ast.Name) -> bool:
         found = False

@@ -167,7 +167,10 @@ class _Flattened:
         self._open[id(closure.node)] = made
         for read in read_names(closure.node):
             slot = env.get(read)
+            load = ast.copy_location(ast.Name(read, ast.Load()), closure.node)
             if slot is None:
+                if closure.frame is self.frame and self.frame.is_carried(read):
+                    self.frame.read(load, free=True)
                 continue
             value = slot.value
             if isinstance(value, Closure) and id(value.node) in self._open:
@@ -178,8 +181,7 @@ class _Flattened:
                     keys.append(self._defaults(value, again, name))
                 continue
             if slot.maybe or value is None:
-                load = ast.copy_location(ast.Name(read, ast.Load()), closure.node)
-                value = self.frame.read(load)
+                value = self.frame.read(load, free=True)
                 assert value is not None
             key, inner = self.take(value, f"{name}:{read}")
             keys.append((read, key))

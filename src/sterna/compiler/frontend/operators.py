@@ -103,19 +103,28 @@ def binary(frame: Frame, node: ast.AST, op: str, left: Value, right: Value) -> V
         if folded is not None:
             return folded
     t = _operation_type(frame, node, op, tx, ty)
-    if isinstance(y, Const) and op == "pow":
-        return _constant_power(frame, node, x, y, tx, ty, t)
+    if isinstance(y, Const) and op == "pow" and t.kind in "iu" and y.value < 0:
+        if not t.weak:
+            frame.fail(node, "integers to negative integer powers are not allowed (NumPy raises)", "use 1.0 / x ** n")
+        t = PYFLOAT
     x, y = frame.cast(x, t, node), frame.cast(y, t, node)
     if t == BOOL:
         return _boolean(frame, node, op, x, y)
+    if op == "pow" and t == PYFLOAT:
+        return Rt(Binary("pow", *_checked_power(frame, x, y), t))
     x, y = _checked(frame, op, x, y, t)
-    both = (a.nonneg or _nonneg(x)) and (b.nonneg or _nonneg(y))
-    nonneg = t.kind == "u" or (t.kind == "i" and both and op in ("add", "mul", "floordiv", "and", "or", "xor"))
-    if t.kind == "i" and op in ("mod", "and") and (b.nonneg or _nonneg(y)):
-        nonneg = True
-    if t.kind == "i" and op in ("shr", "floordiv") and (a.nonneg or _nonneg(x)) and (op == "shr" or _nonneg(y)):
-        nonneg = True
-    return Rt(Binary(op, x, y, t), False, nonneg)
+    return Rt(Binary(op, x, y, t), False, _result_nonneg(op, t, a.nonneg or _nonneg(x), b.nonneg or _nonneg(y)))
+
+
+def _result_nonneg(op: str, t: Scalar, left: bool, right: bool) -> bool:
+    """Whether an integer result cannot be negative (wrapping aside, which a bounds check catches)."""
+    if t.kind != "i":
+        return t.kind == "u"
+    if op in ("add", "mul", "floordiv", "or", "xor", "min", "max"):
+        return left and right
+    if op == "and":
+        return left or right
+    return right if op == "mod" else left and op == "shr"
 
 
 def _nonneg(expr: Expr) -> bool:
@@ -223,15 +232,27 @@ def _is_negative(expr: Expr) -> Expr:
     return Compare("lt", expr, Const(0, expr.type))
 
 
-def _constant_power(frame: Frame, node: ast.AST, x: Expr, y: Const, tx: Scalar, ty: Scalar, t: Scalar) -> Value:
-    if t.kind in "iu" and y.value < 0:
-        if not t.weak:
-            frame.fail(node, "integers to negative integer powers are not allowed (NumPy raises)", "use 1.0 / x ** n")
-        t = PYFLOAT
-        base = frame.temp(frame.cast(x, t, node))
-        frame.check(_is_zero(base), "ZeroDivisionError", "0.0 cannot be raised to a negative power")
-        x = base
-    return Rt(Binary("pow", frame.cast(x, t, node), frame.cast(y, t, node), t))
+def _checked_power(frame: Frame, x: Expr, y: Expr) -> tuple[Expr, Expr]:
+    """Python floats of a power: zero to a negative one raises, as does what would be a complex number in Python."""
+    constant = y.value if isinstance(y, Const) else None
+    if constant is not None and constant >= 0 and float(constant).is_integer():
+        return x, y
+    zero = Const(0.0, PYFLOAT)
+    x = x if isinstance(x, Const) else frame.temp(x)
+    y = y if isinstance(y, Const) else frame.temp(y)
+    if constant is None or constant < 0:
+        test: Expr = Compare("eq", x, zero)
+        if constant is None:
+            test = IfExp(test, Compare("lt", y, zero), Const(False, BOOL), BOOL)
+        frame.check(test, "ZeroDivisionError", "0.0 cannot be raised to a negative power")
+    if constant is None or not float(constant).is_integer():
+        test = Compare("lt", x, zero)
+        if constant is None:
+            whole = Compare("ne", Intrinsic("math.trunc", (y,), PYFLOAT), y)
+            test = IfExp(test, whole, Const(False, BOOL), BOOL)
+        message = "a negative float to a fractional power is complex; write complex(x) ** y"
+        frame.check(test, "ValueError", message)
+    return x, y
 
 
 # ---- unary ----

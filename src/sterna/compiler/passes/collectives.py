@@ -13,8 +13,8 @@ BLOCK_WIDE = frozenset({"syncthreads", "syncthreads_count", "syncthreads_and", "
 """Collectives whose result, if any, is the same for the whole block."""
 
 _WARP = frozenset(
-    {"syncwarp", "activemask", "ballot_sync", "any_sync", "all_sync", "eq_sync", "match_any_sync", "match_all_sync.mask",
-     "match_all_sync.pred", "shfl_sync", "shfl_up_sync", "shfl_down_sync", "shfl_xor_sync"}
+    {"syncwarp", "activemask", "ballot_sync", "any_sync", "all_sync", "eq_sync", "match_any_sync",
+     "match_all_sync.mask", "match_all_sync.pred", "shfl_sync", "shfl_up_sync", "shfl_down_sync", "shfl_xor_sync"}
     | {f"reduce_{op}_sync" for op in ("add", "min", "max", "and", "or", "xor")}
 )  # fmt: skip
 

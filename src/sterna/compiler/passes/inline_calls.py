@@ -16,7 +16,52 @@ from sterna.compiler.passes.lift import Lifter
 from sterna.errors import UnsupportedError
 from sterna.types import BOOL, NONE, VOID, Type
 
-__all__ = ["inline_calls"]
+__all__ = ["inline_calls", "small_functions"]
+
+_SMALL = 80
+_MOST_NODES = 1500
+
+
+def small_functions(module: ir.Module) -> frozenset[str]:
+    """Small functions with index checks or float arithmetic that are worth inlining into the kernel.
+
+    LLVM would inline them too, but later than guards (`sterna.compiler.codegen.llvm.guards`) and regions look at
+    the kernel.  None if the kernel would grow too much.
+    """
+    found: set[str] = set()
+    calls: dict[str, list[str]] = {}
+    sizes: dict[str, int] = {}
+    for name, function in module.functions.items():
+        nodes = list(walk(function.body))
+        sizes[name] = len(nodes)
+        calls[name] = [n.function for n in nodes if isinstance(n, ir.Call)]
+        if name != module.entry and len(nodes) <= _SMALL and _tail(function.body, None) is not None:
+            found.add(name)
+    found = {name for name in found if not _calls_itself(name, calls)}
+    return frozenset(found) if _grown(module.entry, calls, sizes, found) <= _MOST_NODES else frozenset()
+
+
+def _calls_itself(name: str, calls: dict[str, list[str]]) -> bool:
+    seen: set[str] = set()
+    todo = list(calls[name])
+    while todo:
+        item = todo.pop()
+        if item == name:
+            return True
+        if item not in seen:
+            seen.add(item)
+            todo.extend(calls[item])
+    return False
+
+
+def _grown(entry: str, calls: dict[str, list[str]], sizes: dict[str, int], found: set[str]) -> int:
+    """Nodes of the kernel after inlining."""
+    total, todo = 0, [entry]
+    while todo and total <= _MOST_NODES:
+        name = todo.pop()
+        total += sizes[name]
+        todo.extend(callee for callee in calls[name] if callee in found)
+    return total
 
 
 def inline_calls(module: ir.Module, wanted: frozenset[str]) -> ir.Module:
@@ -109,7 +154,9 @@ def _single_exit(body: tuple[ir.Stmt, ...], result: str | None, lifter: Lifter) 
         return straight
     done = lifter.temporary(BOOL, "done")
     inside = _broken(body, result, done, depth=0)
-    once = ir.While(ir.Const(True, BOOL), (*inside, ir.Break()))
+    if not isinstance(inside[-1], ir.Break):
+        inside = (*inside, ir.Break())
+    once = ir.While(ir.Const(True, BOOL), inside)
     return ir.Assign(done, ir.Const(False, BOOL)), once
 
 

@@ -20,6 +20,10 @@ __all__ = ["loops_to_interchange"]
 _MOST_NODES = 300
 _UNROLLED_TURNS = 16
 _OTHER = (ir.While, ir.Break, ir.Continue, ir.Return, ir.Raise, ir.Call, ir.Atomic, ir.Print, ir.LocalArray, ir.View)
+_PLAIN = (
+    ir.Const, ir.Local, ir.Unary, ir.Binary, ir.Cast, ir.Extent, ir.IfExp, ir.Compare, ir.SlotWord, ir.RefWord,
+    ir.ArrayOf, ir.TableWord, ir.MakeTuple, ir.GetItem, ir.SharedArray,
+)  # fmt: skip
 _MANY = 2
 """A coefficient other than 0 and 1."""
 
@@ -132,10 +136,8 @@ class _Finder:
         """Bounds known to the block before the loop: parameters, extents, arithmetic on them and outer loops."""
         if any(isinstance(n, _OTHER) for n in walk(node.body)):
             return False
-        plain = (ir.Const, ir.Local, ir.Unary, ir.Binary, ir.Cast, ir.Extent, ir.IfExp, ir.Compare, ir.SlotWord, ir.RefWord,
-                 ir.ArrayOf, ir.TableWord, ir.MakeTuple, ir.GetItem, ir.SharedArray)  # fmt: skip
         bounds = list(walk([node.start, node.stop, node.step]))
-        return all(isinstance(n, plain) for n in bounds) and not any(self.on_x(n) for n in bounds)
+        return all(isinstance(n, _PLAIN) for n in bounds) and not any(self.on_x(n) for n in bounds)
 
     def _pays(self, node: ir.ForRange) -> bool:
         inside = list(walk(node.body))
@@ -144,9 +146,8 @@ class _Finder:
             return False
         if any(isinstance(n, ir.ForRange) and not self._unrolls(n) for n in inside):
             return False
-        computes = any(
-            isinstance(n, ir.Binary) and isinstance(n.type, Scalar) and n.type.kind == "f" and self.on_x(n) for n in inside
-        )
+        arithmetic = [n for n in inside if isinstance(n, ir.Binary) and getattr(n.type, "kind", "") == "f"]
+        computes = any(self.on_x(n) for n in arithmetic)
         return computes and all(self._fits(n) for n in inside if isinstance(n, ir.Element | ir.Store))
 
     def _unrolls(self, node: ir.ForRange) -> bool:

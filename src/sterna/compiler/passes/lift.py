@@ -62,7 +62,8 @@ class Lifter:
             return [node]
         if isinstance(node, ir.If):
             before, test = self._expression(node.test)
-            return [*before, replace(node, test=test, then=self.statements(node.then), orelse=self.statements(node.orelse))]
+            then, orelse = self.statements(node.then), self.statements(node.orelse)
+            return [*before, replace(node, test=test, then=then, orelse=orelse)]
         if isinstance(node, ir.While):
             body = self.statements(node.body)
             if not self._has(node.test):

@@ -25,7 +25,9 @@ from sterna.types import Type
 __all__ = ["Placement", "Program", "all_steps", "exposed", "place", "regions_of"]
 
 _MOST_NODES = 16
-_CHEAP = (ir.Const, ir.Unary, ir.Binary, ir.Compare, ir.Cast, ir.Extent, ir.MakeTuple, ir.GetItem, ir.Local, ir.Intrinsic)
+_CHEAP = (
+    ir.Const, ir.Unary, ir.Binary, ir.Compare, ir.Cast, ir.Extent, ir.MakeTuple, ir.GetItem, ir.Local, ir.Intrinsic,
+)  # fmt: skip
 _INDICES = ("thread_idx.", "block_idx.", "block_dim.", "grid_dim.", "grid_index.", "grid_size.", "laneid", "warpsize")
 
 
@@ -175,10 +177,8 @@ def _recomputed(function: ir.Function, uniformity: Uniformity) -> dict[str, ir.E
 
 
 def _is_cheap(value: ir.Expr, known: set[str]) -> bool:
-    count = 0
-    for node in walk([value]):
-        count += 1
-        if count > _MOST_NODES or not isinstance(node, _CHEAP):
+    for count, node in enumerate(walk([value])):
+        if count >= _MOST_NODES or not isinstance(node, _CHEAP):
             return False
         if isinstance(node, ir.Local) and node.name not in known:
             return False

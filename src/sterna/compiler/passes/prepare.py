@@ -7,7 +7,7 @@ from typing import Any
 
 from sterna.compiler.ir import nodes as ir
 from sterna.compiler.passes.collectives import contains_collective, functions_with_block_state, is_collective
-from sterna.compiler.passes.inline_calls import inline_calls
+from sterna.compiler.passes.inline_calls import inline_calls, small_functions
 from sterna.compiler.passes.interchange import loops_to_interchange
 from sterna.compiler.passes.lift import Lifter
 from sterna.compiler.passes.placement import Placement, Program, place
@@ -29,7 +29,10 @@ def prepare_kernel(module: ir.Module, options: CompileOptions) -> tuple[ir.Modul
     program : Program
         The kernel as steps.
     """
-    module = inline_calls(module, functions_with_block_state(module))
+    wanted = functions_with_block_state(module)
+    if options.opt >= 2:
+        wanted |= small_functions(module)
+    module = inline_calls(module, wanted)
     kernel = propagate(module.functions[module.entry])
     collective = contains_collective(kernel.body)
     if not collective and (options.opt < 2 or not loops_to_interchange(kernel, options.over)):

@@ -22,8 +22,8 @@ from sterna.compiler.passes.uniformity import Uniformity
 from sterna.types import BOOL, PYINT, Type
 
 __all__ = [
-    "BlockAssign", "BlockFor", "BlockIf", "BlockWhile", "Collective", "Jump", "MaskedIf", "MaskedLoop", "Region", "Step",
-    "split",
+    "BlockAssign", "BlockFor", "BlockIf", "BlockWhile", "Collective", "Jump", "MaskedIf", "MaskedLoop", "Region",
+    "Step", "split",
 ]  # fmt: skip
 
 
@@ -201,11 +201,8 @@ class _Splitter:
             steps.append(MaskedLoop((head,), test, self.sequence(node.body, True)))
             return
         left, current, by = (self._temporary(PYINT) for _ in range(3))
-        pending += [
-            ir.Assign(current, node.start),
-            ir.Assign(by, node.step),
-            ir.Assign(left, ir.Intrinsic("range.count", (ir.Local(current, PYINT), node.stop, ir.Local(by, PYINT)), PYINT)),
-        ]
+        turns = ir.Intrinsic("range.count", (ir.Local(current, PYINT), node.stop, ir.Local(by, PYINT)), PYINT)
+        pending += [ir.Assign(current, node.start), ir.Assign(by, node.step), ir.Assign(left, turns)]
         _flush(steps, pending)
         head = Region((ir.Assign(test, ir.Compare("ne", ir.Local(left, PYINT), ir.Const(0, PYINT))),))
         advance = (

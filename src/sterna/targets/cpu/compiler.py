@@ -12,7 +12,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from sterna.compiler.codegen.cpu.entry import RAISE_TEXT, emit_entry
+from sterna.compiler.codegen.cpu.entry import emit_entry
 from sterna.compiler.codegen.cpu.profile import CpuProfile
 from sterna.compiler.codegen.llvm.module import ModuleContext, entry_symbol
 from sterna.compiler.deep import with_deep_stack
@@ -46,8 +46,8 @@ class CpuCompiler:
             ``object``: the ELF object.
         facts : dict
             ``entry`` symbol, ``shared_bytes``.
-        texts : dict of str to str or callable
-            ``llvm``: the module as generated; ``llvm-opt``: after the optimiser; ``asm``: assembly (made when asked for).
+        texts : dict of str to (str or callable)
+            ``llvm``: the module as generated; ``llvm-opt``: after the optimiser; ``asm``: assembly (made on demand).
         """
         text, facts = with_deep_stack(generate, module, target, options)
         machine = _machine(target.arch, _level(options))
@@ -71,8 +71,12 @@ def generate(module: Module, target: Target, options: CompileOptions) -> tuple[s
     context = ModuleContext(prepared, _profile(target.arch), options, str(target))
     entry = emit_entry(context, program)
     text = context.text([entry])
-    if context.uses_raise:
-        text = text.replace("\ndefine void @", f"\n{RAISE_TEXT}\ndefine void @", 1)
+    if context.shared_bytes > target.limits.shared_bytes:
+        limit = target.limits.shared_bytes
+        raise CompileError(
+            f"the kernel's shared arrays take {context.shared_bytes} bytes; {target} allows {limit}",
+            kernel=module.entry, hint="use smaller tiles or a narrower element type",
+        )  # fmt: skip
     return text, {"entry": entry_symbol(module.entry), "shared_bytes": context.shared_bytes}
 
 
@@ -124,4 +128,4 @@ def _again(text: str, target: Target, options: CompileOptions, what: str) -> str
     machine = _machine(target.arch, _level(options))
     parsed = _parse(text)
     _optimise(parsed, machine, _level(options))
-    return str(parsed) if what == "llvm-opt" else machine.emit_assembly(parsed)  # type: ignore[no-any-return]
+    return str(parsed) if what == "llvm-opt" else machine.emit_assembly(parsed)

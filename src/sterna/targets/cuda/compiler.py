@@ -88,11 +88,9 @@ def generate(module: Module, target: Target, options: CompileOptions) -> tuple[s
     context = SimtContext(module, profile, options, str(target))
     parts = [emit_entry(context)]
     body = context.text(parts)
-    if context.uses_raise:
-        body = body.replace("\ndefine ", f"\n{context.raise_text()}\ndefine ", 1)
     facts = {
-        "entry": entry_symbol(module.entry), "state_words": state_words(options.over), "raises": context.uses_raise,
-        "prints": context.prints, "cooperative": options.cooperative, "cluster": list(options.cluster),
+        "entry": entry_symbol(module.entry), "state_words": state_words(options.over),
+        "raises": context.has_helper("sterna_raise"), "prints": context.prints, "cooperative": options.cooperative, "cluster": list(options.cluster),
     }  # fmt: skip
     return link_libdevice(body, target.arch), facts
 

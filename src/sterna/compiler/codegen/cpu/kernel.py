@@ -122,7 +122,8 @@ class KernelEmitter(FunctionEmitter):
         if total <= self._stack_left:
             self._stack_left -= total
             return self.b.slot(memory, 64, MAX_THREADS)
-        return self._from_heap(self.b.op(f"mul i64 {self.threads_total}, {size}"))
+        threads = self.b.op(f"add i64 {self.threads_total}, 31")  # lanes of the last warp that do not exist may be read
+        return self._from_heap(self.b.op(f"mul i64 {threads}, {size}"))
 
     def _from_heap(self, size: str) -> str:
         self.context.declare("declare noalias ptr @malloc(i64) nounwind")

@@ -64,8 +64,13 @@ def emit_block(e: KernelEmitter, program: Program) -> None:
         if name in program.placement.uniform:
             e.write(name, value)
     kept = [name for name in e.copied if name in e.kept]
+
+    def hand_on() -> None:
+        for name in kept:
+            e.write_kept(name, e.position, e.copied[name])
+
     if kept:
-        e.thread_loop(lambda: [e.write_kept(name, e.position, e.copied[name]) for name in kept] and None)
+        e.thread_loop(hand_on)
     _steps(e, program.steps, program)
     e.b.place(e.block_done)
 

@@ -39,7 +39,7 @@ def emit_atomic(e: FunctionEmitter, node: ir.Atomic) -> Value:
         address = _field_address(e, node, address)
     private = (e.profile.shared_is_private() and array_type.space != "global") or array_type.space == "local"
     if private:
-        return _plain(e, t, op, address, values, array_type.space)
+        return _plain(e, t, op, address, values)
     if op == "cas":
         return _swap(e, t, address, *values)
     kind = register_type(t)
@@ -79,15 +79,17 @@ def _combine(e: FunctionEmitter, t: Scalar, op: str, old: str, value: str) -> st
     return int_binary(b, op, t, old, value)
 
 
-def _plain(e: FunctionEmitter, t: Scalar, op: str, address: str, values: tuple[str, ...], space: str) -> Value:
-    (old,) = e.load(t, address, space)
+def _plain(e: FunctionEmitter, t: Scalar, op: str, address: str, values: tuple[str, ...]) -> Value:
+    """Without atomics; "local" keeps it out of the parallel accesses of the loop over threads, which it is not."""
+    (old,) = e.load(t, address, "local")
     if op == "cas":
-        n = f"i{t.bits}"
-        left, right = (x if t.kind != "f" else e.b.op(f"bitcast {register_type(t)} {x} to {n}") for x in (old, values[0]))
+        n, kind = f"i{t.bits}", register_type(t)
+        pair = old, values[0]
+        left, right = (e.b.op(f"bitcast {kind} {x} to {n}") for x in pair) if t.kind == "f" else pair
         new = e.b.select(e.b.icmp("eq", t.bits, left, right), register_type(t), values[1], old)
     else:
         new = _combine(e, t, op, old, values[0])
-    e.store(t, address, (new,), space)
+    e.store(t, address, (new,), "local")
     return (old,)
 
 

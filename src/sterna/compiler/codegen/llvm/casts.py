@@ -105,7 +105,8 @@ def _truncate(b: Builder, f: str, x: str, bits: int) -> str:
             b.op(f"fcmp ogt double {x}, {float_text(low - 1, f)}"), b.op(f"fcmp olt double {x}, {float_text(-low, f)}")
         )
     else:
-        inside = b.both(b.op(f"fcmp oge {f} {x}, {float_text(low, f)}"), b.op(f"fcmp olt {f} {x}, {float_text(-low, f)}"))
+        above = b.op(f"fcmp oge {f} {x}, {float_text(low, f)}")
+        inside = b.both(above, b.op(f"fcmp olt {f} {x}, {float_text(-low, f)}"))
     safe = b.select(inside, f, x, float_text(0.0, f))
     whole = b.op(f"fptosi {f} {safe} to i{bits}")
     return b.select(inside, f"i{bits}", whole, str(-(2 ** (bits - 1))))

@@ -117,7 +117,8 @@ def _tanh(e: FunctionEmitter, f: str, z: Value) -> Value:
     real = b.op(f"fdiv {f} {_product(e, f, beta, _product(e, f, rho, sinh))}, {below}")
     far = b.op(f"fcmp oge {f} {fabs(b, f, z[0])}, {float_text(18.0, f)}")
     imag = b.op(f"fdiv {f} {tangent}, {below}")
-    return b.select(far, f, copysign(b, f, one, z[0]), real), b.select(far, f, copysign(b, f, float_text(0.0, f), imag), imag)
+    real = b.select(far, f, copysign(b, f, one, z[0]), real)
+    return real, b.select(far, f, copysign(b, f, float_text(0.0, f), imag), imag)
 
 
 def _roots(e: FunctionEmitter, f: str, z: Value, first: str) -> tuple[Value, Value]:

@@ -144,7 +144,6 @@ class FunctionEmitter:
 
     def fail(self, error: int, details: tuple[str, ...]) -> None:
         """Record a failure and leave; ends the block."""
-        self.context.uses_raise = True
         first, second, third = (*details, "0", "0", "0")[:3]
         if not self.profile.gathers_failures:
             self.frame.record_failure(self, str(error), (first, second, third))

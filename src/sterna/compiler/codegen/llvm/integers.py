@@ -43,7 +43,8 @@ def int_binary(b: Builder, op: str, t: Scalar, x: str, y: str) -> str:
     """``x op y`` on integers or bools of type `t`."""
     if t.kind == "b":
         if op not in _BOOL:
-            raise UnsupportedError(f"operation {op!r} on two bool operands", hint="convert one of them to an integer first")
+            hint = "convert one of them to an integer first"
+            raise UnsupportedError(f"operation {op!r} on two bool operands", hint=hint)
         return b.op(f"{_BOOL[op]} i1 {x}, {y}")
     if op in _PLAIN:
         return b.op(f"{_PLAIN[op]} i{t.bits} {x}, {y}")

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["FRAME_OPERATIONS", "emit_intrinsic", "needs_frame"]
 
 Emit = Callable[["FunctionEmitter", "Intrinsic", tuple[Value, ...]], Value]
-FRAME_OPERATIONS = ("thread_idx.", "block_idx.", "block_dim.", "grid_dim.", "grid_index.", "grid_size.", "laneid", "lanemask_lt")
+FRAME_OPERATIONS = (
+    "thread_idx.", "block_idx.", "block_dim.", "grid_dim.", "grid_index.", "grid_size.", "laneid", "lanemask_lt",
+)  # fmt: skip
 """Names (or their beginnings) of operations that read the frame."""
 
 
@@ -158,7 +160,8 @@ _TABLE: dict[str, Emit] = {
     "warpsize": _warpsize, "laneid": _laneid, "lanemask_lt": _lanemask_lt, "popc": _bits, "clz": _bits, "ffs": _bits,
     "brev": _bits, "mul_hi": _mul_hi, "selp": _selp, "abs": _abs, "builtins.abs": _abs, "math.abs": _abs,
     "range.count": _range_count, "complex.make": _make_complex, "object.word": _word, "bitcast": _bitcast,
-    "threadfence": _fence(""), "threadfence_system": _fence(""), "threadfence_block": _fence(' syncscope("singlethread")'),
+    "threadfence": _fence(""), "threadfence_system": _fence(""),
+    "threadfence_block": _fence(' syncscope("singlethread")'),
 }  # fmt: skip
 
 

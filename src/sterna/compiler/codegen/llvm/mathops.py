@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["emit_math", "is_math"]
 
 _INTRINSIC = {
-    "sqrt": "sqrt", "fabs": "fabs", "absolute": "fabs", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "fix": "trunc",
+    "sqrt": "sqrt", "fabs": "fabs", "absolute": "fabs", "floor": "floor", "ceil": "ceil", "trunc": "trunc",
+    "fix": "trunc",
     "rint": "roundeven", "round": "roundeven", "round_even": "roundeven", "fma": "fma", "copysign": "copysign",
     "sin": "sin", "cos": "cos", "exp": "exp", "exp2": "exp2", "log": "log", "log2": "log2", "log10": "log10",
     "pow": "pow", "power": "pow", "float_power": "pow", "fmin": "minnum", "fmax": "maxnum",

@@ -55,7 +55,6 @@ class ModuleContext:
         self.module, self.profile, self.options, self.target_name = module, profile, options, target_name
         self.fast_flags = _FAST if options.fastmath else ""
         self.infos = function_infos(module)
-        self.uses_raise = False
         self.shared_bytes = 0
         self.prints: list[Any] = []
         self._declarations: dict[str, None] = {}
@@ -78,6 +77,10 @@ class ModuleContext:
         is_new = name not in self._helpers
         self._helpers.setdefault(name, text)
         return is_new
+
+    def has_helper(self, name: str) -> bool:
+        """Whether a helper was asked for."""
+        return name in self._helpers
 
     def string(self, data: bytes) -> str:
         """A constant byte string; gives its symbol."""
@@ -126,9 +129,8 @@ class ModuleContext:
 
     def text(self, entries: list[str]) -> str:
         """The whole module, given the text of the target's own functions."""
-        functions = [
-            emit_function(self, f, self.infos[name]) for name, f in self.module.functions.items() if name != self.module.entry
-        ]
+        device = {name: f for name, f in self.module.functions.items() if name != self.module.entry}
+        functions = [emit_function(self, f, self.infos[name]) for name, f in device.items()]
         lines = ['source_filename = "kernel"', f'target triple = "{self.profile.triple}"']
         for slot in sorted(self._slots, key=self._slot_order):
             space, words = self.profile.slot_space, self._slots[slot]

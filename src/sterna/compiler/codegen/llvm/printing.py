@@ -1,4 +1,4 @@
-"""``print``: one line is formatted into a buffer on the stack and handed to the launch's print function at once.
+"""``print``: a line is formatted into a buffer on the stack and handed to the launch's print function at once.
 
 Numbers are written by the C library's ``snprintf``; floats by the shortest decimal that reads back the same, in
 Python's form (exponent from 1e16 and below 1e-4).
@@ -23,7 +23,7 @@ __all__ = ["emit_print"]
 _PART = 64
 """Most bytes a number takes."""
 
-_FORMAT_FLOAT = """define internal i64 @sterna_format_float(ptr %to, double %x, i1 %single, i1 %bare) noinline nounwind {
+_FORMAT_FLOAT = """define internal i64 @sterna_format_float(ptr %to, double %x, i1 %single, i1 %bare) noinline {
 entry:
   %size = call double @llvm.fabs.f64(double %x)
   %nan = fcmp uno double %x, %x
@@ -89,7 +89,8 @@ def emit_print(e: FunctionEmitter, node: ir.Print) -> None:
     values = [part if isinstance(part, str) else e.value(part) for part in node.parts]
     b.branch(b.op(f"icmp ne ptr {function}, null"), go, done)
     b.place(go)
-    room = sum(len(p.encode()) if isinstance(p, str) else 2 * _PART + 4 for p in node.parts) + len(node.end.encode()) + 1
+    sizes = [len(p.encode()) if isinstance(p, str) else 2 * _PART + 4 for p in node.parts]
+    room = sum(sizes) + len(node.end.encode()) + 1
     buffer = b.slot("i8", 16, room)
     length = "0"
     for part, value in zip(node.parts, values, strict=True):

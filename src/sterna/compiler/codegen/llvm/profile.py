@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sterna.compiler.codegen.llvm.failures import RAISE_TEXT
 from sterna.compiler.codegen.llvm.frame import HIDDEN_PARAMETERS, Frame
 from sterna.compiler.codegen.llvm.layout import Value
 from sterna.types import Type
@@ -78,6 +79,10 @@ class LLVMProfile:
     def shared_is_private(self) -> bool:
         """Whether one hardware thread runs a whole block, so that atomics on shared memory need not be atomic."""
         return False
+
+    def raise_text(self) -> str:
+        """Definition of ``sterna_raise``, which writes the exception record."""
+        return RAISE_TEXT
 
     def intrinsic(self, emitter: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value | None:
         """A target's own way to compute an operation; None for the common one."""

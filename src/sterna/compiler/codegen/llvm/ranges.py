@@ -180,7 +180,7 @@ class RangeAnalysis:
             found = self.interval(node.start), self.interval(node.stop), self.interval(node.step)
             if found[0] is None or found[1] is None or found[2] is None:
                 return None
-            start, stop, step = found
+            start, stop, step = found[0], found[1], found[2]
         return self._loop(start, stop, step)
 
     def _loop(self, start: Interval, stop: Interval, step: Interval) -> Interval | None:
@@ -254,7 +254,9 @@ def _has_effects(node: ir.Expr) -> bool:
     return False
 
 
-_LEAVES = (ir.Local, ir.Const, ir.SlotWord, ir.TableWord, ir.SharedArray, ir.LocalArray, ir.Intrinsic, ir.Element, ir.Call)
+_LEAVES = (
+    ir.Local, ir.Const, ir.SlotWord, ir.TableWord, ir.SharedArray, ir.LocalArray, ir.Intrinsic, ir.Element, ir.Call,
+)  # fmt: skip
 
 
 def _of_binary(a: RangeAnalysis, node: ir.Binary) -> Interval | None:

@@ -62,6 +62,7 @@ class SimtFrame(Frame):
 
     def record_failure(self, e: FunctionEmitter, error: str, details: tuple[str, str, str]) -> None:
         """Call the function that fills the exception record."""
+        e.context.helper("sterna_raise", e.context.raise_text())  # type: ignore[attr-defined]
         e.profile.announce_failure(e)  # type: ignore[attr-defined]
         where = ", ".join(f"i64 {x}" for x in (*self.block, *details))
         e.b.emit(f"call void @sterna_raise(ptr {self.launch}, i32 {error}, {where})")

@@ -13,7 +13,7 @@ from sterna.compiler.frontend.frame import Frame
 from sterna.compiler.frontend.promotion import cast_expr, float_type
 from sterna.compiler.frontend.rules import RULES, Rule, typing_rule
 from sterna.compiler.frontend.values import Rt, Static, Value, describe
-from sterna.compiler.ir.nodes import Cast, Const, Expr, Intrinsic
+from sterna.compiler.ir.nodes import Cast, Compare, Const, Expr, If, Intrinsic, Unary
 from sterna.types import (
     BFLOAT16,
     BOOL,
@@ -145,8 +145,13 @@ def to_int(frame: Frame, expr: Expr, message: str) -> Expr:
         t = float_type(t)
         expr = cast_expr(expr, t)
     expr = frame.temp(expr)
+    size = Intrinsic("math.fabs", (expr,), expr.type)
+    finite = Compare("lt", size, Const(float("inf"), expr.type))  # one comparison on the way that goes on
+    before, frame.out = frame.out, []
     frame.check(Intrinsic("math.isnan", (expr,), BOOL), "ValueError", message.format("NaN"))
-    frame.check(Intrinsic("math.isinf", (expr,), BOOL), "OverflowError", message.format("infinity"))
+    frame.check(Const(True, BOOL), "OverflowError", message.format("infinity"))
+    before.append(If(Unary("not", finite, BOOL), frame.out, [], frame.line))  # type: ignore[arg-type]
+    frame.out = before
     return Cast(expr, PYINT)
 
 

@@ -1,0 +1,201 @@
+"""The CPU compiler's output as a whole: vector code, slots, determinism, other architectures, limits."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sterna
+from sterna import atomic, grid, shared
+from sterna.compiler.ir import nodes as ir
+from sterna.errors import CompileError, UnsupportedError
+from sterna.options import CompileOptions
+from sterna.relocation.record import Manifest, RefKind, RelocationRecord
+from sterna.targets.cpu.target import ARCHITECTURES, host_architecture, parse_target
+from sterna.types import FLOAT32, INT64, PYINT, UINT64, VOID, ArrayType
+
+pytest.importorskip("llvmlite")
+from sterna.targets.cpu.compiler import COMPILER
+
+F, OUT = ArrayType(FLOAT32, 1), ArrayType(INT64, 1)
+
+
+@sterna.kernel
+def saxpy(a, x, y):
+    i = grid(1)
+    if i < x.shape[0]:
+        y[i] = a * x[i] + y[i]
+
+
+@sterna.kernel
+def stencil(a, out):
+    i, j = grid(2)
+    if 0 < i < a.shape[0] - 1 and 0 < j < a.shape[1] - 1:
+        out[i, j] = (a[i - 1, j] + a[i + 1, j] + a[i, j - 1] + a[i, j + 1]) * 0.25
+
+
+@sterna.kernel
+def blur(image, weights, out):
+    i = grid(1)
+    total = np.float32(0)
+    for k in range(weights.shape[0]):
+        total += weights[k] * image[i + k]
+    out[i] = total
+
+
+@sterna.kernel
+def distances(x, out):
+    i = grid(1)
+    total = np.float32(0)
+    for j in range(x.shape[0]):
+        total += math.sqrt((x[j] - x[i]) * (x[j] - x[i]) + np.float32(1))
+    out[i] = total
+
+
+VECTOR_CASES = [
+    (saxpy, (2.0, "f4", "f4"), 1, "vmulps", "vaddps"),
+    (stencil, ("f4:2", "f4:2"), 2, "vmulps", "vaddps"),
+    (blur, ("f4", "f4", "f4"), 1, "vmulps", "vaddps"),
+    (distances, ("f4", "f4"), 1, "vsqrtps", "vaddps"),
+]
+
+
+def sample(text):
+    if not isinstance(text, str):
+        return text
+    dtype, _, ndim = text.partition(":")
+    return np.zeros((8,) * int(ndim or 1), dtype)
+
+
+@pytest.mark.skipif(host_architecture() not in ("x86-64-v3", "x86-64-v4"), reason="looks at AVX instructions")
+@pytest.mark.parametrize(("kernel", "args", "over", "product", "total"), VECTOR_CASES)
+def test_checked_kernels_are_vectorised_over_threads(kernel, args, over, product, total):
+    assembly = kernel.specialize(*map(sample, args), over=over).asm
+    for name in (product, total):
+        assert re.search(rf"\b{name}\b.*%[yz]mm", assembly), f"no packed {name}"
+
+
+@sterna.kernel
+def add_up(values, total):
+    atomic.add(total, 0, values[grid(1)])
+
+
+def test_atomic_float_sums_over_many_threads():
+    values, total = np.ones(100_000), np.zeros(1)
+    add_up.over(len(values))(values, total)
+    sterna.synchronize()
+    assert total[0] == len(values)
+
+
+def slot_module() -> ir.Module:
+    """``out[0] = (identity == slot)``, ``out[1] = second word of the other slot``."""
+    word = ir.Compare("eq", ir.SlotWord("sterna_ref_0", 0), ir.Local("given", PYINT))
+    where = ir.Const(0, PYINT), ir.Const(1, PYINT)
+    body = (
+        ir.Store(ir.Local("out", OUT), (where[0],), ir.Cast(word, INT64), None),
+        ir.Store(ir.Local("out", OUT), (where[1],), ir.Cast(ir.SlotWord("sterna_ref_1", 1), INT64), None),
+    )
+    records = (
+        RelocationRecord("sterna_ref_0", 0, RefKind.OBJECT, "globals:A"),
+        RelocationRecord("sterna_ref_1", 1, RefKind.BUFFER, "globals:B", words=3),
+    )
+    params = (("given", PYINT), ("out", OUT))
+    function = ir.Function("k", params, dict(params), VOID, body)
+    return ir.Module("k", {"k": function}, manifest=Manifest("patch", records))
+
+
+@pytest.mark.parametrize("opt", [0, 1, 2, 3])
+def test_slots_survive_the_optimiser(opt):
+    import ctypes
+    import struct
+
+    from sterna.targets.cpu.loader import load_object
+
+    payloads, facts, _ = COMPILER.compile(slot_module(), parse_target(host_architecture()), CompileOptions(opt=opt))
+    loaded = load_object(payloads["object"])
+    first, second = loaded.slot("sterna_ref_0"), loaded.slot("sterna_ref_1")
+    assert first is not None and first[1] == 8
+    assert second is not None and second[1] == 24
+    loaded.write({"sterna_ref_0": [2**63 + 5], "sterna_ref_1": [1, 77, 3]})
+    out = np.zeros(2, np.int64)
+    args = ctypes.create_string_buffer(struct.pack("=qQq", 5 - 2**63, out.ctypes.data, 2))
+    launch = (ctypes.c_int64 * 17)(0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1)
+    entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(loaded.entry(facts["entry"]))
+    entry(ctypes.addressof(args), ctypes.addressof(launch))
+    assert out.tolist() == [1, 77]
+    loaded.unload()
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_every_architecture_compiles_to_the_same_bytes_twice(arch):
+    compiled = [COMPILER.compile(slot_module(), parse_target(arch), CompileOptions())[0]["object"] for _ in range(2)]
+    assert compiled[0] == compiled[1]
+    assert compiled[0][:4] == b"\x7fELF"
+    assert int.from_bytes(compiled[0][18:20], "little") == (183 if arch == "aarch64" else 62)
+
+
+DIGEST = """
+import hashlib, numpy as np, sys
+sys.path.insert(0, {folder!r})
+import test_codegen_module as t
+image = t.blur.specialize(*map(t.sample, ("f4", "f4", "f4")), over=1).image
+print(hashlib.sha256(image.payloads["object"]).hexdigest())
+"""
+
+
+def test_same_bytes_under_any_hash_seed(tmp_path):
+    found = set()
+    for seed in ("0", "1", "77"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "STERNA_CACHE_DIR": str(tmp_path / seed)}
+        environment["PYTHONPATH"] = str(Path(sterna.__file__).parents[1])
+        code = DIGEST.format(folder=str(Path(__file__).parent))
+        found.add(subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True).stdout)
+    assert len(found) == 1
+    assert len(found.pop().strip()) == len(hashlib.sha256().hexdigest())
+
+
+def expression_module(value: ir.Expr) -> ir.Module:
+    body = (ir.Store(ir.Local("out", OUT), (ir.Const(0, PYINT),), value, None),)
+    return ir.Module("k", {"k": ir.Function("k", (("out", OUT),), {"out": OUT}, VOID, body)})
+
+
+@pytest.mark.parametrize("shape", ["left", "right", "elif"])
+def test_deep_trees_compile(shape):
+    one, x = ir.Const(1, INT64), ir.Intrinsic("thread_idx.x", (), PYINT)
+    value: ir.Expr = ir.Cast(x, INT64)
+    for n in range(2000):
+        if shape == "left":
+            value = ir.Binary("add", value, one, INT64)
+        elif shape == "right":
+            value = ir.Binary("sub", one, value, INT64)
+        else:
+            value = ir.IfExp(ir.Compare("eq", x, ir.Const(n, PYINT)), ir.Const(n, INT64), value, INT64)
+    target = parse_target(host_architecture())
+    payloads, _, _ = COMPILER.compile(expression_module(value), target, CompileOptions(opt=1))
+    assert payloads["object"]
+
+
+def test_an_unknown_operation_is_an_error_and_not_the_end_of_the_process():
+    module = expression_module(ir.Cast(ir.Intrinsic("no.such", (), UINT64), INT64))
+    with pytest.raises(UnsupportedError, match=r"no\.such"):
+        COMPILER.compile(module, parse_target(host_architecture()), CompileOptions())
+
+
+@sterna.kernel
+def too_much_shared(out):
+    tile = shared.array((128, 128), np.float64)
+    tile[0, 0] = 1.0
+    out[0] = tile[0, 0]
+
+
+def test_too_much_shared_memory_is_refused():
+    with pytest.raises(CompileError, match=r"131072 bytes.*49152"):
+        too_much_shared[1, 1](np.zeros(1))
