@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.launching import GPU
 
 import sterna
+from helpers.launching import GPU
 from sterna.errors import ImageRefused, LaunchError, LinkError
 
 pytestmark = [*GPU]

@@ -21,7 +21,7 @@ from sterna.relocation.record import WORD_BYTES, RelocationRecord
 from sterna.runtime.config import LaunchConfig
 from sterna.runtime.exceptions import Failure
 from sterna.targets.base import ModuleLost
-from sterna.targets.cuda.cubin import Cubin, Slot, read_cubin
+from sterna.targets.cuda.cubin import Slot, read_variables
 from sterna.targets.cuda.driver import DriverError, driver
 from sterna.targets.cuda.memory import CudaMemory, new_handle
 from sterna.targets.cuda.streams import Event
@@ -62,7 +62,7 @@ class CudaModule:
         self.function: FunctionType | None = None
         self.device, self.image = device, image
         self._handle, self._generation = handle, device.context.generation
-        self._cubin: Cubin | None = None if cubin is None else read_cubin(cubin)
+        self._variables: dict[str, Slot] | None = None if cubin is None else read_variables(cubin)
         self._padding = bytes(-size % WORD_BYTES)
         self._kernel: Any = None
         self._table: CudaMemory | None = None
@@ -84,8 +84,8 @@ class CudaModule:
 
     def slot_size(self, name: str) -> int | None:
         """Bytes of the slot `name`, or None if the code has none of that name."""
-        if self._cubin is not None:
-            slot = self._cubin.variables.get(name)
+        if self._variables is not None:
+            slot = self._variables.get(name)
             return None if slot is None else slot.size
         return self._look_up(name)[1]
 
@@ -111,13 +111,13 @@ class CudaModule:
 
     def _find(self, names: list[str]) -> None:
         """Addresses of slots: one look-up for each section of the code that holds some."""
-        if self._cubin is None:
+        if self._variables is None:
             for name in names:
                 self._addresses[name] = self._look_up(name)[0]
             return
         bases: dict[int, int] = {}
         for name in names:
-            slot: Slot = self._cubin.variables[name]
+            slot: Slot = self._variables[name]
             if slot.section not in bases:
                 address, size = self._look_up(name)
                 if size != slot.size:

@@ -79,10 +79,10 @@ class Builder:
         self.open = True
         self.current = label
 
-    def jump(self, label: str) -> None:
-        """End the block with a jump, unless it has ended already."""
+    def jump(self, label: str, note: str = "") -> None:
+        """End the block with a jump, unless it has ended already; `note` may be ``, !llvm.loop !n``."""
         if self.open:
-            self.lines.append(f"  br label %{label}{self.note}")
+            self.lines.append(f"  br label %{label}{note}{self.note}")
         self.open = False
 
     def branch(self, test: str, then: str, orelse: str, weights: str = "") -> None:

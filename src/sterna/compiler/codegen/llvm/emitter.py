@@ -71,6 +71,7 @@ class FunctionEmitter:
         self.proven: frozenset[int] = frozenset()
         self.access_note = ""
         self.versions_loops = context.options.opt >= 2
+        self.stack_arrays: dict[str, str] = {}
         self.scope: tuple[str, int] | None = None
         self.failure: tuple[str, ...] | None = None
 
@@ -202,7 +203,7 @@ class FunctionEmitter:
             self.index(node, axis, extent, i, node.check, nonnegative)
             for axis, (extent, i) in enumerate(zip(array.shape, found, strict=True))
         )
-        return A.element_address(self.b, array, indices)
+        return A.element_address(self.b, array, indices, self.profile.adds_strides)
 
     def finish(self, value: Value) -> None:
         """A ``return``: each kind of function has its own."""
@@ -213,8 +214,10 @@ class FunctionEmitter:
         return self.context.shared_array(self, node)
 
     def local_array(self, node: ir.LocalArray) -> Value:
-        """One array for each thread, on the stack."""
-        return (self.stack_array(node.type, node.shape), *(str(n) for n in node.shape))
+        """One array for each thread, on the stack; a node may be met more than once."""
+        if node.name not in self.stack_arrays:
+            self.stack_arrays[node.name] = self.stack_array(node.type, node.shape)
+        return (self.stack_arrays[node.name], *(str(n) for n in node.shape))
 
     def stack_array(self, t: ArrayType, shape: tuple[int, ...]) -> str:
         """Address of a stack array."""

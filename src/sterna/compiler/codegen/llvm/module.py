@@ -125,6 +125,14 @@ class ModuleContext:
         """An array of a block that is not in the kernel's own code."""
         raise UnsupportedError("shared.array in a device function that is not part of the kernel's own code")
 
+    def can_copy(self, body: tuple[ir.Stmt, ...]) -> bool:
+        """Whether threads of a block may run different copies of this code."""
+        return True
+
+    def loop_note(self, node: ir.ForRange, bounds: tuple[str, str, str]) -> str:
+        """A note for the jump back of a counted loop, such as ``, !llvm.loop !n``."""
+        return ""
+
     # ---- the module's text -------------------------------------------------------------------
 
     def text(self, entries: list[str]) -> str:

@@ -41,6 +41,8 @@ class LLVMProfile:
         Parameters that a device function takes for its frame, as text.
     gathers_failures : bool
         Whether all failures of a function go to one place that records them, which keeps the code at each small.
+    adds_strides : bool
+        Whether element addresses of C-ordered arrays are sums over strides, which all accesses of a loop share.
     line_info : bool
         Whether instructions say which source line they come from.
     """
@@ -54,6 +56,7 @@ class LLVMProfile:
     atomic_scope: str = ""
     hidden_parameters: str = HIDDEN_PARAMETERS
     gathers_failures: bool = False
+    adds_strides: bool = False
     line_info: bool = False
 
     def device_frame(self) -> Frame:

@@ -120,7 +120,7 @@ def _for(e: FunctionEmitter, node: ir.ForRange) -> None:
 
 
 def _loop_guard(e: FunctionEmitter, node: ir.ForRange, bounds: tuple[str, str, str]) -> Guard | None:
-    if not e.versions_loops or any(isinstance(n, ir.ForRange | ir.While) for n in walk(node.body)):
+    if not e.versions_loops or not e.context.can_copy(node.body) or any(isinstance(n, ir.ForRange | ir.While) for n in walk(node.body)):
         return None
     analysis = RangeAnalysis(e, (node,), lambda name: True, None)
     if not has_checks(analysis.nodes, e.proven):
@@ -158,7 +158,7 @@ def _counted(e: FunctionEmitter, node: ir.ForRange, bounds: tuple[str, str, str]
     else:
         b.emit(f"store i64 {b.op(f'add i64 {index}, {step}')}, ptr {current}")
         b.emit(f"store i64 {b.op(f'sub i64 {left}, 1')}, ptr {counter}")
-    b.jump(test)
+    b.jump(test, e.context.loop_note(node, bounds))
     b.place(done)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from sterna.abi import arg_layout
 from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
 from sterna.compiler.codegen.llvm.frame import Frame
+from sterna.compiler.codegen.llvm.integers import int_constant
 from sterna.compiler.codegen.llvm.layout import Value, components
 from sterna.compiler.codegen.llvm.module import ModuleContext, entry_symbol
 from sterna.compiler.codegen.llvm.statements import emit_body
@@ -16,10 +17,14 @@ from sterna.compiler.codegen.simt.frame import STATE_WORDS, SimtFrame, state_wor
 from sterna.compiler.codegen.simt.printing import emit_print
 from sterna.compiler.codegen.simt.profile import SimtProfile
 from sterna.compiler.ir import nodes as ir
+from sterna.compiler.ir.rewrite import walk
+from sterna.compiler.passes.collectives import contains_collective, functions_with_block_state
 from sterna.types import ArrayType, itemsize
 
 __all__ = ["SimtContext", "emit_entry"]
 
+_UNROLLED_NODES = 8000
+"""Most nodes of a loop's turns together that are unrolled, in code that uses arrays of a thread."""
 _RECORD_WORDS = ("bx", "by", "bz", "tx", "ty", "tz", "d0", "d1", "d2")
 
 
@@ -27,6 +32,7 @@ class SimtContext(ModuleContext):
     """Shared state of emitting one module for a GPU."""
 
     profile: SimtProfile
+    _meeting: frozenset[str] | None = None
 
     def shared_array(self, e: FunctionEmitter, node: ir.SharedArray) -> Value:
         """One per block: a global of the module in shared memory, or the launch's dynamic memory."""
@@ -45,6 +51,25 @@ class SimtContext(ModuleContext):
         if self.helper(name, f"{name} = internal {space}global [{nbytes} x i8] undef, align 16"):
             self.shared_bytes += nbytes
         return (self._generic(e, name), *(str(n) for n in node.shape))
+
+    def can_copy(self, body: tuple[ir.Stmt, ...]) -> bool:
+        """Not where threads meet: they must meet at one instruction."""
+        if self._meeting is None:
+            self._meeting = functions_with_block_state(self.module)
+        calls = (n.function for n in walk(body) if isinstance(n, ir.Call))
+        return not contains_collective(body) and self._meeting.isdisjoint(calls)
+
+    def loop_note(self, node: ir.ForRange, bounds: tuple[str, str, str]) -> str:
+        """Short loops of known length are unrolled whole, so that arrays of a thread can live in registers."""
+        start, stop, step = map(int_constant, bounds)
+        if start is None or stop is None or not step or self.options.opt < 2:
+            return ""
+        turns, nodes = len(range(start, stop, step)), sum(1 for _ in walk(node.body))
+        arrays = any(isinstance(n, ir.LocalArray) for n in walk(node.body))
+        if turns * nodes > (_UNROLLED_NODES if arrays else _UNROLLED_NODES // 8):
+            return ""
+        full = self.metadata_node('!{!"llvm.loop.unroll.full"}')
+        return f", !llvm.loop {self.metadata_node(f'distinct !{{{{self}}, {full}}}')}"
 
     def print_line(self, e: FunctionEmitter, node: ir.Print) -> None:
         """A ``print``."""

@@ -32,6 +32,7 @@ class SimtProfile(LLVMProfile):
 
     hidden_parameters: str = HIDDEN_PARAMETERS
     gathers_failures: bool = True
+    adds_strides: bool = True
     entry_convention: str = ""
     record_space: str = ""
     shared_space: str = ""
