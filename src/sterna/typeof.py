@@ -93,7 +93,7 @@ def struct_fields(cls: type) -> tuple[str, ...]:
     """Field names of a class for which `is_struct_class` is true, in order."""
     if issubclass(cls, tuple):
         return tuple(cls._fields)  # type: ignore[attr-defined]
-    return tuple(f.name for f in dataclasses.fields(cls))
+    return tuple(f.name for f in dataclasses.fields(cls))  # type: ignore[arg-type]
 
 
 def _struct_type(value: Any) -> StructType:

@@ -7,6 +7,7 @@ images hold, so it depends on nothing of one session.  Python numbers are *weak*
 
 from __future__ import annotations
 
+from typing import Any
 from typing import Literal as OneOf
 
 import numpy as np
@@ -206,14 +207,14 @@ def to_dtype(t: Scalar | RecordType) -> np.dtype:
     """The NumPy dtype of a scalar or record type (a weak type gives its 64-bit or 128-bit one)."""
     if isinstance(t, Scalar):
         return np.dtype(str(Scalar(t.kind, t.bits)))
-    return np.dtype(
-        {
-            "names": [f.name for f in t.fields],
-            "formats": [(to_dtype(f.type), f.shape) for f in t.fields],  # type: ignore[arg-type]
-            "offsets": [f.offset for f in t.fields],
-            "itemsize": t.itemsize,
-        }
-    )
+    layout: Any = {
+        "names": [f.name for f in t.fields],
+        "formats": [(to_dtype(f.type), f.shape) for f in t.fields],  # type: ignore[arg-type]
+        "offsets": [f.offset for f in t.fields],
+        "itemsize": t.itemsize,
+    }
+    dtype: np.dtype = np.dtype(layout)
+    return dtype
 
 
 def itemsize(t: Scalar | RecordType) -> int:

@@ -630,6 +630,39 @@ def record_views(o, r, n):
     o[4] = v.shape[1]
 
 
+def leaving_from_an_else(o, a, n):
+    for v in a:
+        k = 0
+        while k < 3 and 6 // (n - 1) > k:
+            k += 1
+            if k == v:
+                break
+        else:
+            if v > 4:
+                break
+            if v == 3:
+                continue
+            o[0] += v
+        o[1] += k
+        q = v
+    else:
+        o[2] = 1
+    o[3] = q
+    while n and 9 // n:
+        n -= 1
+        for v in (1, 2.5, n):
+            if v == 2:
+                break
+        else:
+            if n < 1:
+                break
+            continue
+        o[4] += n
+    else:
+        o[5] = 1
+    o[6] = n
+
+
 CASES: list[tuple[Any, tuple[Any, ...]]] = [
     *((loops_and_else, (A, n)) for n in (1, 8)),
     *((bound_by_a_loop, (A, n)) for n in (0, 3)),
@@ -662,6 +695,7 @@ CASES: list[tuple[Any, tuple[Any, ...]]] = [
     (functions_as_values, (A, 3)),
     (nested_loops, (A, 4)),
     (record_views, (REC, 1)),
+    *((leaving_from_an_else, (A, n)) for n in (2, 3, 4, 20)),
 ]
 
 

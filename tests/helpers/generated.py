@@ -26,6 +26,17 @@ __all__ = ["Program", "agree", "atomic_kernels", "block_kernels", "straight_kern
 _LAYOUTS = ("C", "F", "strided", "reversed")
 _HEAD = "import math\nfrom typing import NamedTuple\n\nimport numpy as np\n\nimport sterna\n"
 _N = 12
+_EXCHANGE = """
+
+def exchange(tile, t, value, shift, active):
+    tile[t] = value
+    sterna.syncthreads()
+    other = tile[(t + shift) % active]
+    sterna.syncthreads()
+    if other > value:
+        return other
+    return value
+"""
 
 
 @dataclass
@@ -341,7 +352,7 @@ def block_kernels(draw: Draw) -> Program:
         body.add("if flag:", 1)
         _phases(body, dtype, threads - leavers, 1, 2)
     body.add("o[i] = v", 1)
-    source = _HEAD + _kernel("x, flag, o", body.lines)
+    source = _HEAD + _EXCHANGE + _kernel("x, flag, o", body.lines)
     x = _values(draw, dtype, 2 * threads)
     return Program(source, [x, draw(st.booleans()), np.zeros(2 * threads, dtype)], [2], ("grid", 2, threads))
 
@@ -350,7 +361,7 @@ def _phases(body: _Body, dtype: str, active: int, count: int, indent: int) -> No
     """Steps between barriers: write own place, wait, read another's; or exchange in the warp."""
     make, scope = body.make, body.scope
     for _ in range(count):
-        kind = make.choose("tile", "shuffle", "vote", "count", "compute", "masked", "leave")
+        kind = make.choose("tile", "shuffle", "vote", "count", "compute", "masked", "leave", "call")
         if kind == "tile":
             shift = make.integer(0, active - 1)
             body.add(f"tile[t] = {make.strong(dtype, scope, 2).text}", indent)
@@ -371,6 +382,9 @@ def _phases(body: _Body, dtype: str, active: int, count: int, indent: int) -> No
             if dtype in INTEGERS and make.integer(0, 1):
                 exchange = f"sterna.reduce_{make.choose('add', 'min', 'max', 'xor')}_sync(mask, v)"
             body.add(f"v = {exchange}", indent + 1)
+        elif kind == "call":
+            call = f"exchange(tile, t, {make.strong(dtype, scope, 1).text}, {make.integer(0, active - 1)}, {active})"
+            body.add(f"v = {make.choose(call, f'v + {call}', f'{call} - v')}", indent)
         elif kind == "leave":
             body.add(f"if (t + {make.integer(0, 9)}) % 7 == 0 and {make.condition(scope, 1)}:", indent)
             body.add("o[i] = v", indent + 1)

@@ -301,3 +301,43 @@ def test_failure_in_an_inlined_function():
         sterna.synchronize()
     np.testing.assert_array_equal(out[:99], np.arange(99) + 0.5)
     assert out[99] == 0
+
+
+@sterna.kernel
+def index_from_the_turn_before(a, first, out):
+    j = first[0]
+    for k in range(10):
+        out[k] = a[j]
+        j = k
+
+
+def test_a_guard_counts_the_value_from_before_a_loop():
+    a, out = np.arange(10.0), np.full(10, -1.0)
+    index_from_the_turn_before[1, 1](a, np.array([3]), out)
+    sterna.synchronize()
+    assert out.tolist() == [3, *range(9)]
+    out[:] = -1
+    index_from_the_turn_before[1, 1](a, np.array([10]), out)
+    with pytest.raises(IndexError, match="index 10"):
+        sterna.synchronize()
+    assert (out == -1).all()
+
+
+@sterna.kernel
+def index_kept_across_a_barrier(a, start, out):
+    i = threadIdx.x
+    j = start[i]
+    syncthreads()
+    out[i] = a[j]
+    j = i
+    out[i] += a[j]
+
+
+def test_a_guard_counts_a_value_from_another_region():
+    a, out, start = np.arange(64.0), np.zeros(64), np.zeros(64, np.int64)
+    start[5] = 64
+    index_kept_across_a_barrier[1, 64](a, start, out)
+    with pytest.raises(IndexError, match=r"index 64.*thread \(5, 0, 0\)"):
+        sterna.synchronize()
+    assert out[5] == 0
+    np.testing.assert_array_equal(np.delete(out, 5), np.delete(a, 5))

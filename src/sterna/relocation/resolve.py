@@ -184,7 +184,7 @@ def _element(text: str) -> tuple[str, int]:
 def address_of(array: Any) -> int:
     """Address of the first element of a NumPy or Sterna array."""
     if isinstance(array, np.ndarray):
-        return array.__array_interface__["data"][0]
+        return int(array.__array_interface__["data"][0])
     return int(array.address)
 
 

@@ -116,7 +116,7 @@ class Dispatcher:
         types_of : callable
             Gives their types; called on the slow path only.
         """
-        key = (device, over, *map(argument_key, args))
+        key: tuple[Any, ...] = (device, over, *map(argument_key, args))
         for found in self._table.get(key, ()):
             if found.scan.holds():
                 return found

@@ -39,11 +39,11 @@ Put = Callable[[Any, list[Any]], None]
 
 def argument_key(value: Any) -> Hashable:
     """A hashable that is equal for values of one device type; cheap for arrays and numbers."""
-    cls = type(value)
+    cls: Any = type(value)
     if cls is np.ndarray:
         return value.dtype, value.ndim, value.flags.num & _FLAGS
     if cls in _PLAIN:
-        return cls
+        return cls  # type: ignore[no-any-return]
     found: Hashable = getattr(value, "__sterna_key__", None)
     return type_of(value) if found is None else found
 
@@ -151,7 +151,8 @@ def _put(t: Type) -> Put:
 
 def _address(value: Any) -> int:
     if isinstance(value, np.ndarray):
-        return value.__array_interface__["data"][0]
+        address: int = value.__array_interface__["data"][0]
+        return address
     return int(value.address)
 
 

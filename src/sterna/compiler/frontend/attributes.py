@@ -202,7 +202,7 @@ def record_field(frame: Frame, node: ast.AST, expr: Expr, t: RecordRefType, name
     """``record.name`` or ``record['name']``."""
     field = find_field(frame, node, t.record, name)
     found = field_type(field, t.space, t.readonly)
-    if isinstance(expr, HostRef):
+    if isinstance(expr, HostRef) and expr.addend + field.offset:  # at the start the whole record is named
         size = itemsize(field.type) if isinstance(field.type, Scalar | RecordType) else 0
         if isinstance(found, RecordRefType):
             return Rt(HostRef(expr.kind, expr.path, found, expr.addend + field.offset, size))

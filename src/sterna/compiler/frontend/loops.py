@@ -59,7 +59,9 @@ def while_loop(frame: Frame, node: ast.While, body: Body, orelse: Body) -> None:
         return
     if inner_exit is not None:
         inner_exit.env = {**loop.extra, **inner_exit.env}
-        _inner_exit(frame, loop, inner_exit, out, line, orelse)
+        frame.out.append(While(Const(True, BOOL), out, line))  # type: ignore[arg-type]
+        _after(frame, loop, inner_exit, orelse if node.orelse else None, inside=True)
+        inner_exit.out.append(Break())
         return
     exit_edge = None if isinstance(test, Const) else Edge({**loop.extra, **loop.head}, [])
     frame.out.append(While(test, out, line))  # type: ignore[arg-type]
@@ -194,22 +196,11 @@ def _connect(frame: Frame, loop: Loop, entry: Edge, edges: list[Edge]) -> None:
             loop.extra[name] = slot
 
 
-def _inner_exit(frame: Frame, loop: Loop, edge: Edge, out: list[Stmt], line: int, orelse: Body) -> None:
-    """The end of a loop left from inside: ``else`` and the moves of the exit come before its Break."""
-    before = frame.out
-    frame.env, frame.out = edge.env, edge.out
-    orelse()
-    edges = [Edge(frame.env, frame.out)] if frame.alive else []
-    frame.out, frame.alive = before, True
-    frame.out.append(While(Const(True, BOOL), out, line))  # type: ignore[arg-type]
-    _join_exits(frame, loop, edges)
-    _append_breaks(frame, loop, None)
-    for ending in edges:
-        ending.out.append(Break())
+def _after(frame: Frame, loop: Loop, edge: Edge | None, orelse: Body | None, inside: bool = False) -> None:
+    """The end of a loop left by its test: ``else`` and the moves of this exit are skipped after a break.
 
-
-def _after(frame: Frame, loop: Loop, edge: Edge | None, orelse: Body | None) -> None:
-    """The end of a loop left by its test: ``else`` and the moves of this exit are skipped after a break."""
+    `inside`: the statements of `edge` stand in the loop itself, so its moves need no flag.
+    """
     from sterna.compiler.frontend.expressions import branch
 
     if edge is not None and orelse is not None and not loop.breaks:
@@ -224,7 +215,7 @@ def _after(frame: Frame, loop: Loop, edge: Edge | None, orelse: Body | None) -> 
         (_, after), reached = branch(frame, orelse)
         ending = [reached] if reached is not None else []
     elif edge is not None:
-        ending, after = [edge], edge.out
+        ending, after = [edge], [] if inside else edge.out
     _join_exits(frame, loop, ending)
     needs_flag = loop.breaks and edge is not None and (after or orelse is not None)
     flag = frame.fresh(BOOL) if needs_flag else None

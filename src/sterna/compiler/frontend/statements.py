@@ -26,7 +26,20 @@ from sterna.compiler.frontend.subscripts import (
     store_target,
 )  # fmt: skip
 from sterna.compiler.frontend.values import Rt, Static, TupleValue, Value, describe, is_constant, runtime_expr
-from sterna.compiler.ir.nodes import Const, Expr, ExprStatement, If, Local, Raise, Return, Unary
+from sterna.compiler.ir.nodes import (
+    Atomic,
+    Call,
+    Const,
+    Element,
+    Expr,
+    ExprStatement,
+    FieldRef,
+    If,
+    Local,
+    Raise,
+    Return,
+    Unary,
+)  # fmt: skip
 from sterna.compiler.ir.rewrite import walk
 from sterna.source.captures import CaptureKind
 from sterna.types import BOOL, NONE, PYINT, Scalar
@@ -134,6 +147,8 @@ def assign_target(frame: Frame, target: ast.expr, value: Value) -> None:
         place = _place(frame, target)
         if len(frame.out) > mark:
             value = frame.spill([value], mark, walrus)[0]
+        elif _interfere(value, place):
+            value = frame.stable(value)  # Python evaluates the value before the target
         store(frame, target, place, value)
     else:
         frame.unsupported(target, "a starred target cannot be used in device code", "name every item")
@@ -151,6 +166,26 @@ def _assign_tuple(frame: Frame, target: ast.Tuple | ast.List, value: Value) -> N
     items = _untouched(frame, target, items)
     for part, item in zip(target.elts, items, strict=True):
         assign_target(frame, part, item)
+
+
+def _interfere(value: Value, place: Target) -> bool:
+    """Whether it matters if a value or the parts of the place it goes to are evaluated first."""
+    expr = runtime_expr(value)
+    if expr is None:
+        return False
+    parts = [place.record] if isinstance(place, FieldTarget) else [place.array, *place.indices]
+    target_acts, target_reads = _acts_and_reads(parts)
+    value_acts, value_reads = _acts_and_reads([expr])
+    return (target_acts and (value_acts or value_reads)) or (value_acts and target_reads)
+
+
+def _acts_and_reads(exprs: list[Expr]) -> tuple[bool, bool]:
+    """Whether expressions have effects, and whether they read memory."""
+    acts = reads = False
+    for node in walk(exprs):
+        acts = acts or isinstance(node, Call | Atomic)
+        reads = reads or isinstance(node, Element | FieldRef)
+    return acts, reads
 
 
 def _untouched(frame: Frame, target: ast.Tuple | ast.List, items: tuple[Value, ...]) -> tuple[Value, ...]:

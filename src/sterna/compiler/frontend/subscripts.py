@@ -311,6 +311,8 @@ def _interior_record(frame: Frame, node: ast.AST, array: Expr, t: ArrayType, ind
         return None
     size = itemsize(t.dtype)
     k = sum(i.expr.value for i in indices if isinstance(i.expr, Const))
+    if array.addend + k * size == 0 and t.ndim:
+        return None  # the start of the array is no place inside it
     return replace(array, type=RecordRefType(t.dtype, t.space, t.readonly), addend=array.addend + k * size, extent=size)
 
 

@@ -105,6 +105,8 @@ class Lifter:
     def _operands(self, node: Any) -> tuple[list[ir.Stmt], Any]:
         """Lift what is inside a node's children."""
         names = children(type(node))
+        if isinstance(node, ir.Store | ir.StoreField):  # Python evaluates the value, then where it goes
+            names = ("value", *(name for name in names if name != "value"))
         flat: list[Any] = []
         shapes: list[tuple[str, int | None]] = []
         for name in names:

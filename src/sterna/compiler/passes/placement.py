@@ -70,9 +70,7 @@ def all_steps(steps: Sequence[S.Step]) -> Iterator[S.Step]:
                 yield from all_steps(getattr(step, name, ()))
 
 
-def place(
-    steps: tuple[S.Step, ...], uniformity: Uniformity, function: ir.Function, types: dict[str, Type]
-) -> Program:
+def place(steps: tuple[S.Step, ...], uniformity: Uniformity, function: ir.Function, types: dict[str, Type]) -> Program:
     """Decide where every local lives."""
     again = _recomputed(function, uniformity)
     needed = {step.test for step in all_steps(steps) if isinstance(step, S.MaskedIf | S.MaskedLoop)}

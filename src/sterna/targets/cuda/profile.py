@@ -125,6 +125,6 @@ def cuda_profile(arch: str, fast: bool, line_info: bool) -> CudaProfile:
     """The profile of an architecture."""
     return CudaProfile(
         triple="nvptx64-nvidia-cuda", cpu=arch, features=f"+ptx{ptx_version(arch).replace('.', '')}",
-        slot_space="addrspace(1) ", external_math=True, atomic_scope='syncscope("device") ', line_info=line_info,
+        slot_space="addrspace(1) ", atomic_scope='syncscope("device") ', line_info=line_info,
         entry_convention="ptx_kernel ", record_space="addrspace(1) ", shared_space="addrspace(3) ", fast=fast,
     )  # fmt: skip

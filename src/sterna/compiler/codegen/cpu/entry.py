@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["emit_entry"]
 
+
 def emit_entry(context: ModuleContext, program: Program) -> str:
     """Text of the entry function."""
     e = KernelEmitter(context)

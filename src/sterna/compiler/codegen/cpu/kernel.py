@@ -224,7 +224,7 @@ class KernelEmitter(FunctionEmitter):
         b.open = False
         b.place(done)
 
-    def thread_loop(self, body: Callable[[], None], parallel: bool = True) -> None:
+    def thread_loop(self, body: Callable[[], None]) -> None:
         """Run `body` for every thread of the block, x fastest.
 
         `body` may end its thread by jumping to ``self.leave``.
@@ -251,11 +251,11 @@ class KernelEmitter(FunctionEmitter):
                 if self.divided:
                     self.position = self.b.op(f"add nuw nsw i64 {start}, {x}")
                 self.leave = self.b.label("next")
-                self.access_note = f", !llvm.access.group {group}" if parallel else ""
+                self.access_note = f", !llvm.access.group {group}"
                 body()
                 self.b.place(self.leave)
 
-            self.count_loop(nx, "x", thread, f", !llvm.loop {loop}" if parallel else "")
+            self.count_loop(nx, "x", thread, f", !llvm.loop {loop}")
 
         self.count_loop(nz, "z", lambda z: self.count_loop(ny, "y", lambda y: row(z, y)))
         self.frame, self.leave, self.access_note, self.position = outer_frame, outer_leave, outer_note, outer_position

@@ -95,9 +95,7 @@ def _sum_of_strides(b: Builder, array: ArrayParts, indices: tuple[str, ...]) -> 
     return linear
 
 
-def slice_axis(
-    b: Builder, extent: str, start: str | None, stop: str | None, step: str | None
-) -> tuple[str, str, str]:
+def slice_axis(b: Builder, extent: str, start: str | None, stop: str | None, step: str | None) -> tuple[str, str, str]:
     """Start, length and step of ``start:stop:step`` on an axis, as CPython's PySlice_AdjustIndices has them."""
     step = step or "1"
     known = int_constant(step)

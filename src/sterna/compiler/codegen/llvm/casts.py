@@ -110,5 +110,3 @@ def _truncate(b: Builder, f: str, x: str, bits: int) -> str:
     safe = b.select(inside, f, x, float_text(0.0, f))
     whole = b.op(f"fptosi {f} {safe} to i{bits}")
     return b.select(inside, f"i{bits}", whole, str(-(2 ** (bits - 1))))
-
-

@@ -52,12 +52,8 @@ def _divide(b: Builder, f: str, x: Value, y: Value, weak: bool) -> Value:
     ratio = b.op(f"fdiv {f} {small}, {big}")
     scale = b.op(f"fadd {f} {big}, {_mul(b, f, small, ratio)}")
     crossed = _mul(b, f, x[1], ratio), _mul(b, f, x[0], ratio)
-    real = b.select(
-        by_real, f, b.op(f"fadd {f} {x[0]}, {crossed[0]}"), b.op(f"fadd {f} {crossed[1]}, {x[1]}")
-    )
-    imag = b.select(
-        by_real, f, b.op(f"fsub {f} {x[1]}, {crossed[1]}"), b.op(f"fsub {f} {crossed[0]}, {x[0]}")
-    )
+    real = b.select(by_real, f, b.op(f"fadd {f} {x[0]}, {crossed[0]}"), b.op(f"fadd {f} {crossed[1]}, {x[1]}"))
+    imag = b.select(by_real, f, b.op(f"fsub {f} {x[1]}, {crossed[1]}"), b.op(f"fsub {f} {crossed[0]}, {x[0]}"))
     if weak:
         return b.op(f"fdiv {f} {real}, {scale}"), b.op(f"fdiv {f} {imag}, {scale}")
     inverse = b.op(f"fdiv {f} {float_text(1.0, f)}, {scale}")

@@ -61,9 +61,7 @@ def complex_power(e: FunctionEmitter, t: Scalar, x: Value, y: Value) -> Value:
     b, f = e.b, register_type(real_type(t))
     zero, one = float_text(0.0, f), float_text(1.0, f)
     general = _exp(e, f, complex_binary(b, "mul", t, y, _log(e, f, x)))
-    no_power, no_base = (
-        b.both(*(b.op(f"fcmp oeq {f} {part}, {zero}") for part in v)) for v in (y, x)
-    )
+    no_power, no_base = (b.both(*(b.op(f"fcmp oeq {f} {part}, {zero}") for part in v)) for v in (y, x))
     real = b.select(no_power, f, one, b.select(no_base, f, zero, general[0]))
     imag = b.select(b.either(no_power, no_base), f, zero, general[1])
     return real, imag

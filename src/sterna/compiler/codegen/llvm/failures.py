@@ -8,7 +8,8 @@ from __future__ import annotations
 
 __all__ = ["RAISE_TEXT"]
 
-RAISE_TEXT = """define internal void @sterna_raise(ptr %launch, i32 %error, i64 %bx, i64 %by, i64 %bz, \
+RAISE_TEXT = (
+    """define internal void @sterna_raise(ptr %launch, i32 %error, i64 %bx, i64 %by, i64 %bz, \
 i64 %tx, i64 %ty, i64 %tz, i64 %d0, i64 %d1, i64 %d2) cold noinline nounwind {
 entry:
   %field = getelementptr inbounds i64, ptr %launch, i64 12
@@ -22,12 +23,15 @@ claim:
 write:
   %p1 = getelementptr inbounds i32, ptr %record, i64 1
   store i32 %error, ptr %p1
-""" + "".join(
-    f"  %w{n} = getelementptr inbounds i64, ptr %record, i64 {n + 1}\n  store i64 %{name}, ptr %w{n}\n"
-    for n, name in enumerate(("bx", "by", "bz", "tx", "ty", "tz", "d0", "d1", "d2"))
-) + """  store atomic i32 2, ptr %record release, align 4
+"""
+    + "".join(
+        f"  %w{n} = getelementptr inbounds i64, ptr %record, i64 {n + 1}\n  store i64 %{name}, ptr %w{n}\n"
+        for n, name in enumerate(("bx", "by", "bz", "tx", "ty", "tz", "d0", "d1", "d2"))
+    )
+    + """  store atomic i32 2, ptr %record release, align 4
   br label %done
 done:
   ret void
 }"""
+)
 """LLVM IR of ``sterna_raise(launch, error, block, thread, details)``."""

@@ -159,5 +159,3 @@ def to_bfloat(b: Builder, t: Scalar, x: str) -> str:
     quiet = b.op(f"or i32 {b.op(f'lshr i32 {bits}, 16')}, 64")
     nan = b.op(f"fcmp uno float {x}, {x}")
     return b.op(f"trunc i32 {b.select(nan, 'i32', quiet, rounded)} to i16")
-
-

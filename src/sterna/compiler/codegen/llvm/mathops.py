@@ -154,5 +154,3 @@ def emit_math(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> V
     if node.type.kind in "fe":
         return (narrow(e.b, node.type, wide, result, e.profile.native_half),)
     return e.cast_value(wide, node.type, (result,))
-
-

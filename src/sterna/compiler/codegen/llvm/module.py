@@ -60,8 +60,13 @@ class ModuleContext:
         self._declarations: dict[str, None] = {}
         self._helpers: dict[str, str] = {}
         self._strings: dict[bytes, str] = {}
-        self.metadata = ['!{!"branch_weights", i32 2000, i32 1}', "!{}", '!{!"branch_weights", i32 1, i32 2000}',
-                         "!{i64 1, i64 1025}", f"!{{i64 0, i64 {2**63 - 1}}}"]
+        self.metadata = [
+            '!{!"branch_weights", i32 2000, i32 1}',
+            "!{}",
+            '!{!"branch_weights", i32 1, i32 2000}',
+            "!{i64 1, i64 1025}",
+            f"!{{i64 0, i64 {2**63 - 1}}}",
+        ]
         self._words = {r.slot: r.words for r in module.manifest} if module.manifest is not None else {}
         self._slots: dict[str, int] = {}
         self.lines = LineTable(self)

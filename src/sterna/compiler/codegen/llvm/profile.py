@@ -33,8 +33,6 @@ class LLVMProfile:
         Whether float16 converts to and from float32 in one instruction.
     slot_space : str
         Address space of relocation slots, with a trailing space (``addrspace(1) ``), or empty.
-    external_math : bool
-        Whether mathematical functions without an LLVM intrinsic are called by their C library names.
     atomic_scope : str
         Scope of atomic operations, with a trailing space (``syncscope("device") ``), or empty for the system's.
     hidden_parameters : str
@@ -52,7 +50,6 @@ class LLVMProfile:
     features: str = ""
     native_half: bool = True
     slot_space: str = ""
-    external_math: bool = True
     atomic_scope: str = ""
     hidden_parameters: str = HIDDEN_PARAMETERS
     gathers_failures: bool = False

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from sterna.compiler.codegen.llvm.integers import int_constant
 from sterna.compiler.ir import nodes as ir
 from sterna.compiler.ir.rewrite import walk
+from sterna.compiler.passes.placement import exposed
 from sterna.types import ArrayType, Scalar
 
 if TYPE_CHECKING:
@@ -68,7 +69,9 @@ class RangeAnalysis:
         thread_range: Callable[[int], str] | None,
     ) -> None:
         self.e, self.is_fixed, self.thread_range = emitter, is_fixed, thread_range
+        body = tuple(body)
         self.nodes = list(walk(body))
+        self._from_before = exposed(body)
         self.loops: dict[int, tuple[str, str, str]] = {}
         self._assigned: dict[str, list[Any]] = {}
         for node in self.nodes:
@@ -133,11 +136,13 @@ class RangeAnalysis:
         t = node.type
         if not isinstance(t, Scalar) or t.kind not in "iub":
             return None
+        if t.kind == "b":
+            return Interval("0", "1")
         if isinstance(node, ir.Const):
             return Interval(str(int(node.value)), str(int(node.value)))
         if isinstance(node, ir.Local) and node.name in self._assigned:
-            return self._variable(node.name)
-        if t.kind != "b" and self.is_uniform(node):
+            return self._variable(node, t)
+        if self.is_uniform(node):
             return self._uniform(node, t)
         emit = _RULES.get(type(node))
         found = emit(self, node) if emit is not None else None
@@ -161,12 +166,17 @@ class RangeAnalysis:
                 flags.append(self.e.b.icmp(op, 64, bound, str(limit)))
         return Interval(found.low, found.high, tuple(flags))
 
-    def _variable(self, name: str) -> Interval | None:
+    def _variable(self, local: ir.Local, t: Scalar) -> Interval | None:
+        """Range of all values assigned in the piece, and of the one from before it if that may be read."""
+        name = local.name
         if name not in self._known:
             if name in self._busy:
                 return None
             self._busy.add(name)
-            self._known[name] = self._join([self._assignment(node) for node in self._assigned[name]])
+            found = [self._assignment(node) for node in self._assigned[name]]
+            if name in self._from_before:
+                found.append(self._uniform(local, t) if self.thread_range is None else None)
+            self._known[name] = self._join(found)
             self._busy.discard(name)
         return self._known[name]
 
@@ -371,9 +381,6 @@ def _of_unary(a: RangeAnalysis, node: ir.Unary) -> Interval | None:
 
 
 def _of_cast(a: RangeAnalysis, node: ir.Cast) -> Interval | None:
-    source = node.operand.type
-    if isinstance(source, Scalar) and source.kind == "b":
-        return Interval("0", "1")
     return a.interval(node.operand)
 
 
