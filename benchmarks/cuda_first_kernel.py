@@ -57,8 +57,10 @@ t4 = time.perf_counter()
 }
 _MODULES = {
     "first_kernels": "import sterna\n@sterna.kernel\ndef add_one(x):\n    i = sterna.grid(1)\n    x[i] = x[i] + 1\n",
-    "first_kernels_numba": "from numba import cuda\n@cuda.jit(cache=True)\ndef add_one(x):\n    i = cuda.grid(1)\n    x[i] += 1\n",
-    "first_kernels_triton": "import triton\nimport triton.language as tl\n@triton.jit\ndef add_one(x, B: tl.constexpr):\n"
+    "first_kernels_numba": "from numba import cuda\n@cuda.jit(cache=True)\n"
+    "def add_one(x):\n    i = cuda.grid(1)\n    x[i] += 1\n",
+    "first_kernels_triton": "import triton\nimport triton.language as tl\n@triton.jit\n"
+    "def add_one(x, B: tl.constexpr):\n"
     "    i = tl.program_id(0) * B + tl.arange(0, B)\n    tl.store(x + i, tl.load(x + i) + 1)\n",
 }
 
@@ -71,9 +73,11 @@ def main() -> None:
         for name, text in _MODULES.items():
             (folder / f"{name}.py").write_text(text)
         environment = {
-            "STERNA_CACHE_DIR": str(folder / "sterna"), "CUPY_CACHE_DIR": str(folder / "cupy"),
-            "NUMBA_CACHE_DIR": str(folder / "numba"), "TRITON_CACHE_DIR": str(folder / "triton"),
-        }  # fmt: skip
+            "STERNA_CACHE_DIR": str(folder / "sterna"),
+            "CUPY_CACHE_DIR": str(folder / "cupy"),
+            "NUMBA_CACHE_DIR": str(folder / "numba"),
+            "TRITON_CACHE_DIR": str(folder / "triton"),
+        }
         for name, code in PEERS.items():
             script = f"import sys\nsys.path[:0] = [{str(folder)!r}, {str(HERE)!r}]\n{_HEAD}{code}{_TAIL}"
             try:

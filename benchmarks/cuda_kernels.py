@@ -1,4 +1,4 @@
-"""Kernel times on CUDA: a reference read by `patch` and by `bake`, checked and unchecked indexing, volumerhs and nvcc."""
+"""Kernel times on CUDA: references by `patch` and `bake`, checked and unchecked indexing, volumerhs and nvcc."""
 
 from __future__ import annotations
 
@@ -138,7 +138,8 @@ def _volumerhs(gpu: Any, folder: Path) -> dict[str, float]:
             compiled = kernel.specialize(*there, gravity, d_there, device=gpu)
             name = f"sterna{label} {bounds}"
             print(
-                f"{name}: {compiled.registers} registers, {compiled.local_bytes} bytes of local memory, {found[name]:.0f} us"
+                f"{name}: {compiled.registers} registers, {compiled.local_bytes} bytes of local memory, "
+                f"{found[name]:.0f} us"
             )
             if not extra:
                 (folder / f"sterna_{'_'.join(map(str, bounds))}.cubin").write_bytes(compiled.image.payloads["cubin"])

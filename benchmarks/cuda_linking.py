@@ -53,8 +53,9 @@ def _cold_compiles() -> dict[str, float]:
     """Milliseconds to a cubin, the compiler being loaded; the least of several sources."""
     found = {}
     for name, kernel, types in (
-        ("plain", linking.plain, ("float32[:]",)), ("64 globals", linking.many_globals, ("float32[:]",)),
-    ):  # fmt: skip
+        ("plain", linking.plain, ("float32[:]",)),
+        ("64 globals", linking.many_globals, ("float32[:]",)),
+    ):
         found[name] = minimum(lambda k=kernel, t=types: k.build(*t, target="cuda-sm_90"), 10) / 1000  # type: ignore[misc]
     return found
 
@@ -68,16 +69,29 @@ def main() -> None:
     rows = []
     with scratch() as folder:
         for name, kernel, args in (
-            ("no record", linking.plain, (x,)), ("1 record", linking.one_record, (x,)), ("64 records", linking.many_globals, (x,)),
-        ):  # fmt: skip
+            ("no record", linking.plain, (x,)),
+            ("1 record", linking.one_record, (x,)),
+            ("64 records", linking.many_globals, (x,)),
+        ):
             ours = _link_times(kernel, args)
             image = kernel.specialize(*args, device=gpu).image
             bare = bare_driver(folder, image, 40)
             results[name] = {"sterna": ours, "driver": bare}
             if bare is not None:
                 whole = bare["load"] + bare["patch_each"] + bare["get_function"]
-                rows.append([name, bare["load"], ours["load"], bare["patch_each"], bare["patch_once"], whole, ours["link"],
-                             bare["first_launch"], ours["first_launch"]])  # fmt: skip
+                rows.append(
+                    [
+                        name,
+                        bare["load"],
+                        ours["load"],
+                        bare["patch_each"],
+                        bare["patch_once"],
+                        whole,
+                        ours["link"],
+                        bare["first_launch"],
+                        ours["first_launch"],
+                    ]
+                )
     show(
         "Linking on CUDA, us",
         ["", "load C", "load", "patch each C", "patch one C", "link C", "link", "launch C", "launch"],

@@ -7,7 +7,8 @@ A user's mistake also derives from the built-in class a Python programmer would 
 from __future__ import annotations
 
 __all__ = [
-    "BundleError", "CompileError", "CompilerUnavailable", "DeviceOnlyError", "ImageError", "ImageRefused", "LaunchError",
+    "BundleError", "CompileError", "CompilerUnavailable", "DeviceOnlyError", "ImageError", "ImageRefused",
+    "LaunchError",
     "LinkError", "SignatureError", "SourceError", "SourceLocation", "SternaError", "SternaWarning",
     "UnsupportedError",
 ]  # fmt: skip

@@ -380,7 +380,9 @@ class CompiledKernel:
         """
         found = getattr(self._found.loaded.module, "suggest", None)
         if found is None:
-            raise UnsupportedError(f"device {self._found.loaded.device.name} has no occupancy calculator; use kernel.over(shape)")
+            raise UnsupportedError(
+                f"device {self._found.loaded.device.name} has no occupancy calculator; use kernel.over(shape)"
+            )
         blocks, threads = found(shared_bytes)
         return int(blocks), int(threads)
 
@@ -416,8 +418,15 @@ def _parameter_names(function: FunctionType, code: CodeType) -> tuple[str, ...]:
 def kernel(function: Callable[..., Any], /) -> Kernel: ...
 @overload
 def kernel(
-    *, boundscheck: bool = ..., fastmath: bool = ..., debug: bool = ..., opt: int = ..., strategy: str = ...,
-    launch_bounds: int | tuple[int, ...] = ..., cluster: int | tuple[int, ...] = ..., cooperative: bool = ...,
+    *,
+    boundscheck: bool = ...,
+    fastmath: bool = ...,
+    debug: bool = ...,
+    opt: int = ...,
+    strategy: str = ...,
+    launch_bounds: int | tuple[int, ...] = ...,
+    cluster: int | tuple[int, ...] = ...,
+    cooperative: bool = ...,
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 
 
@@ -430,7 +439,8 @@ def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any
         When used as ``@sterna.kernel`` without options.
     **options
         `boundscheck` (default True), `fastmath`, `debug`, `opt` (0-3), `strategy` (``bake``, ``patch``,
-        ``table``), `launch_bounds`, `cluster`, `cooperative` (cuda); see `sterna.options.CompileOptions`.  ``STERNA_*`` variables give defaults.
+        ``table``), `launch_bounds`, `cluster`, `cooperative` (cuda); see `sterna.options.CompileOptions`.
+        ``STERNA_*`` variables give defaults.
 
     Returns
     -------

@@ -23,9 +23,23 @@ from sterna.targets.cuda.driver import DriverError, install_driver
 __all__ = ["DriverDouble", "Launched", "cuda_double"]
 
 _ATTRIBUTES = {
-    1: 1024, 2: 1024, 3: 1024, 4: 64, 5: 2**31 - 1, 6: 65535, 7: 65535, 8: 49152, 10: 32, 16: 132, 39: 2048, 75: 9, 76: 0,
-    95: 1, 97: 232448, 115: 1,
-}  # fmt: skip
+    1: 1024,
+    2: 1024,
+    3: 1024,
+    4: 64,
+    5: 2**31 - 1,
+    6: 65535,
+    7: 65535,
+    8: 49152,
+    10: 32,
+    16: 132,
+    39: 2048,
+    75: 9,
+    76: 0,
+    95: 1,
+    97: 232448,
+    115: 1,
+}
 
 
 @dataclass
@@ -203,9 +217,13 @@ class DriverDouble:
         cell = params._obj
         x = [d.value for d in dims]
         launched = Launched(
-            self.functions[function.value], (x[0], x[1], x[2]), (x[3], x[4], x[5]), x[6],
-            0 if stream is None else stream.value or 0, ctypes.cast(cell, ctypes.c_void_p).value or 0,
-        )  # fmt: skip
+            self.functions[function.value],
+            (x[0], x[1], x[2]),
+            (x[3], x[4], x[5]),
+            x[6],
+            0 if stream is None else stream.value or 0,
+            ctypes.cast(cell, ctypes.c_void_p).value or 0,
+        )
         self.launches.append(launched)
         recording = self._recording.get(launched.stream)
         if recording is None:

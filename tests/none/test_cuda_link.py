@@ -394,8 +394,13 @@ def test_foreign_arrays_share_memory(cu):
         def __init__(self, data, shape, strides=None, stream=None):
             self.__dict__["held"] = data
             self.interface = {
-                "shape": shape, "typestr": "<f4", "data": (data, False), "version": 3, "strides": strides, "stream": stream,
-            }  # fmt: skip
+                "shape": shape,
+                "typestr": "<f4",
+                "data": (data, False),
+                "version": 3,
+                "strides": strides,
+                "stream": stream,
+            }
 
         @property
         def __cuda_array_interface__(self):

@@ -60,7 +60,31 @@ class Staging:
                 return there
             if np.may_share_memory(other, host) and (other.flags.writeable or host.flags.writeable):
                 raise SignatureError(
-                    f"kernel {self._kernel}: two NumPy arguments overlap in memory, which copies on {self._device.name} "
+                    f"kernel {self._kernel}: two NumPy arguments overlap in memory, which "
+                    f"copies on {self._device.name} "
+                    ""
+                    ""
+                    ""
+                    ""
+                    ""
+                    ""
+                    ""
+                    ""
+                    ""
+                    ""
+                    ""
+                    ""
+                    ""
+                    ""
+                    ""
+                    ""
+                    ""
+                    ""
+                    ""
+                    ""
+                    ""
+                    ""
+                    ""
                     "would lose; copy their common base with sterna.to_device and pass views of that"
                 )
         there = to_device(host, self._device)

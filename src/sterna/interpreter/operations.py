@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sterna.errors import CompileError
-from sterna.errors import UnsupportedError
+from sterna.errors import CompileError, UnsupportedError
 from sterna.interpreter.arrays import device_view, empty
 from sterna.interpreter.collective import WARP_SIZE
 from sterna.interpreter.mathematics import floating

@@ -16,7 +16,17 @@ from typing import Any
 from sterna.targets.base import Device
 from sterna.targets.registry import TARGETS, target
 
-__all__ = ["active_stream", "current_device", "current_stream", "device", "device_named", "device_of", "devices", "on", "synchronize"]
+__all__ = [
+    "active_stream",
+    "current_device",
+    "current_stream",
+    "device",
+    "device_named",
+    "device_of",
+    "devices",
+    "on",
+    "synchronize",
+]
 
 _DEFAULT = os.environ.get("STERNA_DEVICE") or "cpu"
 """Name of the device that is current where no block says otherwise."""

@@ -194,7 +194,9 @@ class Dispatcher:
         """
         strategy = self.options.strategy or target.strategies[0]
         if strategy == "bake" or strategy not in target.strategies:
-            raise ValueError(f"kernel {self.name}: the strategy {strategy!r} needs a device; build with 'patch' or 'table'")
+            raise ValueError(
+                f"kernel {self.name}: the strategy {strategy!r} needs a device; build with 'patch' or 'table'"
+            )
         options = self.options.with_(over=over, strategy=strategy)
         captures = scan(self.function)
         base = base_key(captures, types, target, options)
@@ -204,7 +206,9 @@ class Dispatcher:
     def forget(self, device: Device) -> None:
         """Drop what is loaded on a device whose context is gone."""
         with self._lock:
-            self._table = {key: kept for key, kept in self._table.items() if kept and kept[0].loaded.device is not device}
+            self._table = {
+                key: kept for key, kept in self._table.items() if kept and kept[0].loaded.device is not device
+            }
 
     def unload(self) -> None:
         """Forget all specialisations; the next launch looks for its image again."""

@@ -118,12 +118,19 @@ def find_image(
 
 
 def _find_older(
-    search: SearchPath, request: Request, captures: Scan, types: tuple[Type, ...], target: Target, options: CompileOptions
+    search: SearchPath,
+    request: Request,
+    captures: Scan,
+    types: tuple[Type, ...],
+    target: Target,
+    options: CompileOptions,
 ) -> Found | None:
     """An image that was shipped for an older architecture and runs on this one too (I10)."""
     if not target.fallbacks:
         return None
-    shipped = {arch for store in search.stores(request.module) if store is not search.cache for arch in store.architectures()}
+    shipped = {
+        arch for store in search.stores(request.module) if store is not search.cache for arch in store.architectures()
+    }
     for arch in target.fallbacks:
         place = f"{target.name}-{arch}"
         if place not in shipped:

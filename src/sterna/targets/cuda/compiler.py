@@ -65,8 +65,10 @@ class CudaCompiler:
         if entry is None:
             raise CompileError(f"the linker made a cubin without the kernel {facts['entry']}")
         facts |= {
-            "registers": entry.registers, "local_bytes": entry.local_bytes, "shared_bytes": entry.shared_bytes,
-        }  # fmt: skip
+            "registers": entry.registers,
+            "local_bytes": entry.local_bytes,
+            "shared_bytes": entry.shared_bytes,
+        }
         texts: dict[str, Text] = {
             "llvm": text,
             "llvm-opt": lambda: str(_optimised(text, target.arch, level)),
@@ -89,9 +91,13 @@ def generate(module: Module, target: Target, options: CompileOptions) -> tuple[s
     parts = [emit_entry(context)]
     body = context.text(parts)
     facts = {
-        "entry": entry_symbol(module.entry), "state_words": state_words(options.over),
-        "raises": context.has_helper("sterna_raise"), "prints": context.prints, "cooperative": options.cooperative, "cluster": list(options.cluster),
-    }  # fmt: skip
+        "entry": entry_symbol(module.entry),
+        "state_words": state_words(options.over),
+        "raises": context.has_helper("sterna_raise"),
+        "prints": context.prints,
+        "cooperative": options.cooperative,
+        "cluster": list(options.cluster),
+    }
     return link_libdevice(body, target.arch), facts
 
 

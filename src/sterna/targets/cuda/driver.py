@@ -228,10 +228,13 @@ def driver() -> Any:
 
 def _forked() -> DriverError:
     return DriverError(
-        "cuInit", 3, "CUDA_ERROR_NOT_INITIALIZED",
-        "this process was forked after its parent had initialised CUDA, and a CUDA context does not survive a fork; start "
+        "cuInit",
+        3,
+        "CUDA_ERROR_NOT_INITIALIZED",
+        "this process was forked after its parent had initialised CUDA, and a "
+        "CUDA context does not survive a fork; start "
         'workers with multiprocessing.get_context("spawn"), or fork before the first use of a CUDA device',
-    )  # fmt: skip
+    )
 
 
 def install_driver(double: Any) -> Any:

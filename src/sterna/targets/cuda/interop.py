@@ -58,9 +58,13 @@ class _Carrier:
         self.owner = owner
         described = {"descr": dtype.descr} if dtype.names is not None else {}
         self.__array_interface__ = {
-            "data": (address or 64, False), "shape": shape, "strides": None if strides is None else tuple(strides),
-            "typestr": dtype.str, "version": 3, **described,
-        }  # fmt: skip
+            "data": (address or 64, False),
+            "shape": shape,
+            "strides": None if strides is None else tuple(strides),
+            "typestr": dtype.str,
+            "version": 3,
+            **described,
+        }
 
 
 def _device_of(address: int) -> Any:
@@ -94,9 +98,13 @@ def array_interface(array: Any) -> dict[str, Any]:
     stream = active_stream(array.device)
     handle = 0 if stream is None else stream_handle(stream)
     found: dict[str, Any] = {
-        "shape": array.shape, "typestr": array.dtype.str, "data": (array.address if array.size else 0, False), "version": 3,
-        "strides": None if array.is_contiguous else array.strides, "stream": handle or _LEGACY,
-    }  # fmt: skip
+        "shape": array.shape,
+        "typestr": array.dtype.str,
+        "data": (array.address if array.size else 0, False),
+        "version": 3,
+        "strides": None if array.is_contiguous else array.strides,
+        "stream": handle or _LEGACY,
+    }
     if array.dtype.names is not None:
         found["descr"] = array.dtype.descr
     return found

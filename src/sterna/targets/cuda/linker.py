@@ -75,7 +75,8 @@ def _link_with_driver(ptx: bytes, level: int) -> bytes:
         load_driver()
     except OSError:
         raise CompilerUnavailable(
-            "making a cubin needs nvJitLink: pip install nvidia-nvjitlink cuda-bindings (or a machine with NVIDIA's driver)"
+            "making a cubin needs nvJitLink: pip install nvidia-nvjitlink "
+            "cuda-bindings (or a machine with NVIDIA's driver)"
         ) from None
     cu = driver()
     state, data, size = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t()

@@ -21,11 +21,21 @@ __all__ = ["load_code"]
 
 _LOG_BYTES = 16 * 1024
 _INFO_LOG, _INFO_SIZE, _ERROR_LOG, _ERROR_SIZE, _LINE_INFO = 3, 4, 5, 6, 13
-_REFUSALS = frozenset({
-    "CUDA_ERROR_INVALID_IMAGE", "CUDA_ERROR_NO_BINARY_FOR_GPU", "CUDA_ERROR_INVALID_PTX", "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
-    "CUDA_ERROR_JIT_COMPILER_NOT_FOUND", "CUDA_ERROR_INVALID_SOURCE", "CUDA_ERROR_UNSUPPORTED_LIMIT", "CUDA_ERROR_JIT_COMPILATION_DISABLED",
-    "CUDA_ERROR_NOT_FOUND", "CUDA_ERROR_SHARED_OBJECT_INIT_FAILED", "CUDA_ERROR_FILE_NOT_FOUND",
-})  # fmt: skip
+_REFUSALS = frozenset(
+    {
+        "CUDA_ERROR_INVALID_IMAGE",
+        "CUDA_ERROR_NO_BINARY_FOR_GPU",
+        "CUDA_ERROR_INVALID_PTX",
+        "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
+        "CUDA_ERROR_JIT_COMPILER_NOT_FOUND",
+        "CUDA_ERROR_INVALID_SOURCE",
+        "CUDA_ERROR_UNSUPPORTED_LIMIT",
+        "CUDA_ERROR_JIT_COMPILATION_DISABLED",
+        "CUDA_ERROR_NOT_FOUND",
+        "CUDA_ERROR_SHARED_OBJECT_INIT_FAILED",
+        "CUDA_ERROR_FILE_NOT_FOUND",
+    }
+)
 
 
 def load_code(device: CudaDevice, image: KernelImage) -> tuple[int, bytes | None]:
@@ -62,9 +72,12 @@ def _load(device: CudaDevice, code: bytes, said: list[str], flags: tuple[int, ..
     handle = ctypes.c_void_p()
     error_log, info_log = (ctypes.create_string_buffer(_LOG_BYTES) for _ in range(2))
     given: list[tuple[int, Any]] = [
-        (_ERROR_LOG, ctypes.addressof(error_log)), (_ERROR_SIZE, _LOG_BYTES), (_INFO_LOG, ctypes.addressof(info_log)),
-        (_INFO_SIZE, _LOG_BYTES), *((flag, 1) for flag in flags),
-    ]  # fmt: skip
+        (_ERROR_LOG, ctypes.addressof(error_log)),
+        (_ERROR_SIZE, _LOG_BYTES),
+        (_INFO_LOG, ctypes.addressof(info_log)),
+        (_INFO_SIZE, _LOG_BYTES),
+        *((flag, 1) for flag in flags),
+    ]
     names = (ctypes.c_int * len(given))(*(name for name, _ in given))
     values = (ctypes.c_void_p * len(given))(*(value for _, value in given))
     try:
@@ -86,7 +99,8 @@ def _refused(device: CudaDevice, image: KernelImage, said: list[str]) -> ImageRe
     reason = "; ".join(said) or "no payload for this architecture"
     where = _keep(image, "\n".join(said))
     return ImageRefused(
-        f"kernel {image.name}: {device.name} ({device.target}) cannot run the image, which is for {image.target}-{image.arch} and "
+        f"kernel {image.name}: {device.name} ({device.target}) cannot run the "
+        f"image, which is for {image.target}-{image.arch} and "
         f"holds {found}: {reason}. The image and the driver's log are kept in {where}"
     )
 

@@ -37,6 +37,13 @@ _DEFAULT_SHARED = 48 * 1024
 _KEPT_CONFIGS = 256
 _GRID_SIDE = 65535
 _GRID_STATE = "sterna_grid"
+_IMPOSSIBLE = (
+    "CUDA_ERROR_INVALID_VALUE",
+    "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES",
+    "CUDA_ERROR_INVALID_CLUSTER_SIZE",
+    "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE",
+)
+"""Names of errors of a launch whose configuration the device cannot run."""
 _FUNCTION_FACTS = {"max_threads": 0, "shared_bytes": 1, "local_bytes": 3, "registers": 4}
 
 
@@ -122,7 +129,8 @@ class CudaModule:
                 address, size = self._look_up(name)
                 if size != slot.size:
                     raise LinkError(
-                        f"kernel {self.image.name}: the driver says slot {name} has {size} bytes, its symbol table says "
+                        f"kernel {self.image.name}: the driver says slot {name} has {size} "
+                        "bytes, its symbol table says "
                         f"{slot.size}; the image is damaged"
                     )
                 bases[slot.section] = address - slot.offset
@@ -231,13 +239,14 @@ class CudaModule:
         raise self._explain(error, prepared.config)
 
     def _explain(self, error: DriverError, config: LaunchConfig) -> Exception:
-        if error.name in ("CUDA_ERROR_INVALID_VALUE", "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "CUDA_ERROR_INVALID_CLUSTER_SIZE",
-                          "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE"):  # fmt: skip
+        if error.name in _IMPOSSIBLE:
             facts = self.facts()
             return LaunchError(
                 f"kernel {self.image.name}: the device refuses blocks = {config.blocks}, threads = {config.threads}, "
-                f"shared_bytes = {config.shared_bytes} ({error.name}); the kernel uses {facts['registers']} registers a thread "
-                f"and {facts['shared_bytes']} bytes of static shared memory, and allows {facts['max_threads']} threads a block"
+                f"shared_bytes = {config.shared_bytes} ({error.name}); the kernel uses "
+                f"{facts['registers']} registers a thread "
+                f"and {facts['shared_bytes']} bytes of static shared memory, and allows "
+                f"{facts['max_threads']} threads a block"
             )
         return error
 
@@ -262,7 +271,8 @@ class CudaModule:
             total = blocks[0] * blocks[1] * blocks[2]
             if total >= 2**31:
                 raise LaunchError(
-                    f"kernel {self.image.name}: over({config.over}) needs {total} blocks; the device counts to {2**31 - 1}"
+                    f"kernel {self.image.name}: over({config.over}) needs {total} blocks; "
+                    f"the device counts to {2**31 - 1}"
                 )
             blocks, flat = (total, 1, 1), blocks[:2]
         cluster = (*self.image.facts.get("cluster", ()), 1, 1, 1)[:3]
@@ -285,7 +295,8 @@ class CudaModule:
             driver().cuFuncSetAttribute(self._kernel, _DYNAMIC_SHARED, nbytes)
         except DriverError as error:
             raise LaunchError(
-                f"kernel {self.image.name}: shared_bytes = {nbytes} beside {self.facts()['shared_bytes']} static ones is more "
+                f"kernel {self.image.name}: shared_bytes = {nbytes} beside "
+                f"{self.facts()['shared_bytes']} static ones is more "
                 f"than this device has ({self.device.limits.shared_bytes}) ({error.name})"
             ) from None
         self._dynamic = nbytes

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sterna.compiler.codegen.llvm.floats import float_binary, is_small
-from sterna.compiler.codegen.llvm.integers import int_binary
+from sterna.compiler.codegen.llvm.integers import int_binary, int_constant
 from sterna.compiler.codegen.llvm.layout import Value, components
 from sterna.errors import UnsupportedError
 from sterna.types import Scalar
@@ -42,6 +42,16 @@ def _void(text: str) -> Emit:
     return emit
 
 
+def _barrier_suffix(e: FunctionEmitter) -> str:
+    """The barrier for threads that come together, or the general one."""
+    return "all" if e.context.barriers_diverge else "aligned.all"  # type: ignore[attr-defined]
+
+
+def _syncthreads(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
+    e.b.emit(f"call void @llvm.nvvm.barrier.cta.sync.{_barrier_suffix(e)}(i32 0)")
+    return ()
+
+
 def _syncwarp(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
     e.b.emit(f"call void @llvm.nvvm.bar.warp.sync(i32 {args[0][0] if args else '-1'})")
     return ()
@@ -51,7 +61,7 @@ def _counting_barrier(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ..
     """syncthreads_count, _and, _or: a weak int."""
     how = {"count": "popc"}.get(node.name.rpartition("_")[2], node.name.rpartition("_")[2])
     kind = "i32" if how == "popc" else "i1"
-    found = e.b.call(kind, f"llvm.nvvm.barrier.cta.red.{how}.aligned.all", f"i32 0, i1 {args[0][0]}")
+    found = e.b.call(kind, f"llvm.nvvm.barrier.cta.red.{how}.{_barrier_suffix(e)}", f"i32 0, i1 {args[0][0]}")
     return (e.b.op(f"zext {kind} {found} to i64"),)
 
 
@@ -160,9 +170,23 @@ def _shuffle(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Va
     (mask,), value, (lane,) = args[:3]
     exists = e.b.icmp("ult", 64, lane, "32")
     place = e.b.op(f"trunc i64 {lane} to i32")
+    if int_constant(mask) not in (-1, 0xFFFFFFFF):
+        exists = e.b.both(exists, _takes_part(e, node.name, mask, place))
     kinds = components(node.type)
     moved = [_exchange(e, mode, clamp, mask, kind, x, place) for kind, x in zip(kinds, value, strict=True)]
     return tuple(e.b.select(exists, kind, new, own) for kind, new, own in zip(kinds, moved, value, strict=True))
+
+
+def _takes_part(e: FunctionEmitter, name: str, mask: str, place: str) -> str:
+    """Whether the lane that is asked is in the mask; one outside the warp is left to the hardware."""
+    b, source = e.b, place
+    if name != "shfl_sync":
+        own = b.op("call range(i32 0, 32) i32 @llvm.nvvm.read.ptx.sreg.laneid()")
+        how = {"shfl_up_sync": "sub", "shfl_down_sync": "add", "shfl_xor_sync": "xor"}[name]
+        source = b.op(f"{how} i32 {own}, {place}")
+    shifted = b.op(f"lshr i32 {mask}, {b.op(f'and i32 {source}, 31')}")
+    bit = b.op(f"and i32 {shifted}, 1")
+    return b.icmp("ne", 32, bit, "0")
 
 
 # ---- votes and matches ---------------------------------------------------------------------------
@@ -272,7 +296,7 @@ def _serial_reduce(e: FunctionEmitter, op: str, t: Scalar, mask: str, x: str) ->
 
 
 _TABLE: dict[str, Emit] = {
-    "grid_sync": _grid_sync, "syncthreads": _void("barrier.cta.sync.aligned.all(i32 0)"),
+    "grid_sync": _grid_sync, "syncthreads": _syncthreads,
     "syncthreads_count": _counting_barrier, "syncthreads_and": _counting_barrier, "syncthreads_or": _counting_barrier,
     "syncwarp": _syncwarp, "threadfence": _void("membar.gl()"), "threadfence_block": _void("membar.cta()"),
     "threadfence_system": _void("membar.sys()"), "laneid": _laneid, "lanemask_lt": _lanemask_lt,

@@ -1,8 +1,9 @@
 """Streams and events of CUDA devices, and how they meet those of other libraries.
 
-A stream made here waits, unless asked otherwise, for the default stream and is waited for by it (the driver's *blocking*
-streams), so code that never names a stream is always right.  Streams of other libraries are accepted wherever a
-stream is: a raw handle, an object with ``__cuda_stream__``, PyTorch's (``cuda_stream``) and CuPy's (``ptr``).
+A stream made here waits, unless asked otherwise, for the default stream and is waited for by it (the driver's
+*blocking* streams), so code that never names a stream is always right.  Streams of other libraries are accepted
+wherever a stream is: a raw handle, an object with ``__cuda_stream__``, PyTorch's (``cuda_stream``) and CuPy's
+(``ptr``).
 """
 
 from __future__ import annotations

@@ -47,7 +47,8 @@ def emit_atomic(e: FunctionEmitter, node: ir.Atomic) -> Value:
         if op not in _FLOAT:
             raise UnsupportedError(f"atomic operation {op!r} on {t}", hint="it needs an integer array")
         if e.profile.atomic_float_in_hardware(op, t):
-            return (e.b.op(f"atomicrmw {_FLOAT[op]} ptr {address}, {kind} {values[0]} {e.profile.atomic_scope}monotonic"),)
+            scope = e.profile.atomic_scope
+            return (e.b.op(f"atomicrmw {_FLOAT[op]} ptr {address}, {kind} {values[0]} {scope}monotonic"),)
         return _loop(e, t, op, address, values[0])
     name = _INTEGER.get(op) or {"min": "min", "max": "max"}[op]
     if op in ("min", "max") and t.kind == "u":
@@ -106,7 +107,8 @@ def _swap(e: FunctionEmitter, t: Scalar, address: str, expected: str, new: str) 
 def _loop(e: FunctionEmitter, t: Scalar, op: str, address: str, value: str) -> Value:
     b, kind, n = e.b, register_type(t), f"i{t.bits}"
     slot, again, done = b.slot(n), b.label("atomic"), b.label("atomic.done")
-    b.emit(f"store {n} {b.op(f'load atomic {n}, ptr {address} {e.profile.atomic_scope}monotonic, align {t.bits // 8}')}, ptr {slot}")
+    order = f"{e.profile.atomic_scope}monotonic"
+    b.emit(f"store {n} {b.op(f'load atomic {n}, ptr {address} {order}, align {t.bits // 8}')}, ptr {slot}")
     b.place(again)
     bits = b.op(f"load {n}, ptr {slot}")
     old = b.op(f"bitcast {n} {bits} to {kind}")

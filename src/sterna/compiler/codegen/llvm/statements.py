@@ -120,7 +120,9 @@ def _for(e: FunctionEmitter, node: ir.ForRange) -> None:
 
 
 def _loop_guard(e: FunctionEmitter, node: ir.ForRange, bounds: tuple[str, str, str]) -> Guard | None:
-    if not e.versions_loops or not e.context.can_copy(node.body) or any(isinstance(n, ir.ForRange | ir.While) for n in walk(node.body)):
+    if not e.versions_loops or not e.context.can_copy(node.body):
+        return None
+    if any(isinstance(n, ir.ForRange | ir.While) for n in walk(node.body)):
         return None
     analysis = RangeAnalysis(e, (node,), lambda name: True, None)
     if not has_checks(analysis.nodes, e.proven):

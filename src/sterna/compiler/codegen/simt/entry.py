@@ -6,6 +6,8 @@ state words (`frame`).
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from sterna.abi import arg_layout
 from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
 from sterna.compiler.codegen.llvm.frame import Frame
@@ -14,11 +16,12 @@ from sterna.compiler.codegen.llvm.layout import Value, components
 from sterna.compiler.codegen.llvm.module import ModuleContext, entry_symbol
 from sterna.compiler.codegen.llvm.statements import emit_body
 from sterna.compiler.codegen.simt.frame import STATE_WORDS, SimtFrame, state_words
+from sterna.compiler.codegen.simt.meeting import barriers_diverge, holds_meeting
 from sterna.compiler.codegen.simt.printing import emit_print
 from sterna.compiler.codegen.simt.profile import SimtProfile
 from sterna.compiler.ir import nodes as ir
 from sterna.compiler.ir.rewrite import walk
-from sterna.compiler.passes.collectives import contains_collective, functions_with_block_state
+from sterna.compiler.passes.collectives import functions_with_block_state
 from sterna.types import ArrayType, itemsize
 
 __all__ = ["SimtContext", "emit_entry"]
@@ -32,7 +35,6 @@ class SimtContext(ModuleContext):
     """Shared state of emitting one module for a GPU."""
 
     profile: SimtProfile
-    _meeting: frozenset[str] | None = None
 
     def shared_array(self, e: FunctionEmitter, node: ir.SharedArray) -> Value:
         """One per block: a global of the module in shared memory, or the launch's dynamic memory."""
@@ -54,10 +56,17 @@ class SimtContext(ModuleContext):
 
     def can_copy(self, body: tuple[ir.Stmt, ...]) -> bool:
         """Not where threads meet: they must meet at one instruction."""
-        if self._meeting is None:
-            self._meeting = functions_with_block_state(self.module)
-        calls = (n.function for n in walk(body) if isinstance(n, ir.Call))
-        return not contains_collective(body) and self._meeting.isdisjoint(calls)
+        return not holds_meeting(body, self.meeting)
+
+    @cached_property
+    def meeting(self) -> frozenset[str]:
+        """Device functions in which threads meet."""
+        return functions_with_block_state(self.module)
+
+    @cached_property
+    def barriers_diverge(self) -> bool:
+        """Whether threads may come to a barrier by different ways."""
+        return barriers_diverge(self.module, self.meeting)
 
     def loop_note(self, node: ir.ForRange, bounds: tuple[str, str, str]) -> str:
         """Short loops of known length are unrolled whole, so that arrays of a thread can live in registers."""
