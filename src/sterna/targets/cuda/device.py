@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import math
 import threading
+import weakref
 from collections.abc import Callable, Mapping
 from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
@@ -86,6 +87,7 @@ class CudaDevice:
         self.pending = PendingFailures()
         self._lock = threading.Lock()
         self._watched: dict[int, CudaModule] = {}
+        self._modules: weakref.WeakSet[CudaModule] = weakref.WeakSet()
         self._loader: tuple[int, int] = (-1, 0)
         self._foreign: dict[int, _ForeignStream] = {}
 
@@ -110,7 +112,9 @@ class CudaDevice:
             When the driver takes neither its cubin nor its PTX.
         """
         handle, cubin = load_code(self, image)
-        return CudaModule(self, image, handle, cubin, layout.size)
+        module = CudaModule(self, image, handle, cubin, layout.size)
+        self._modules.add(module)
+        return module
 
     def launch_call(self, cooperative: bool) -> Callable[..., int]:
         """The driver's launch function, unchecked."""
@@ -353,6 +357,8 @@ class CudaDevice:
         self.pending.take()
         self.__dict__.pop("print_buffer", None)
         self._foreign.clear()
+        for module in list(self._modules):
+            module.forget_context()
         self.context.reset()
 
 

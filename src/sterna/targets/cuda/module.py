@@ -200,9 +200,10 @@ class CudaModule:
         stream = self.device.stream_of(given)
         memory = self.device.memory
         handle = stream.handle
-        if handle:
+        is_recording = getattr(stream, "is_capturing", False)  # a graph waits for nothing outside; its replay does
+        if handle and not is_recording:
             memory.enter_stream(handle, stream.is_blocking, stream.is_foreign)
-        if self._cooperative:
+        if self._cooperative and not is_recording:
             self._take_turn(handle)
         cell = ctypes.c_char_p(bytes(args) + prepared.tail)
         code = self._call(self._kernel, *prepared.dims, ctypes.c_void_p(handle), ctypes.byref(cell), None)
@@ -302,6 +303,10 @@ class CudaModule:
         self._dynamic = nbytes
 
     # ---- after launching ---------------------------------------------------------------------
+
+    def forget_context(self) -> None:
+        """The context is gone: the next launch must not use a handle of it."""
+        self._prepared, self._configs = None, {}
 
     def note_launch(self) -> None:
         """It was launched, here or by a graph: its record is looked at by the next synchronise."""
