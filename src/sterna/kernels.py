@@ -10,7 +10,7 @@ import functools
 import importlib
 from collections.abc import Callable, Sequence
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TextIO, overload
 
 from sterna.array.staging import Staging, holds_host_arrays
 from sterna.errors import (
@@ -186,6 +186,18 @@ class Kernel:
         """Where each specialisation of this process came from: hit, miss and why, or why not storable."""
         return CacheReport(self.function.__qualname__, tuple(self._dispatcher.events))
 
+    def inspect_types(self, file: TextIO | None = None) -> None:
+        """Print the source with the inferred types beside each line, for every specialisation of this process.
+
+        Parameters
+        ----------
+        file : text file, optional
+            Default: standard output.
+        """
+        found = self._dispatcher.specialisations()
+        parts = [CompiledKernel(self, one).types for one in found] or [f"{self!r} has not been launched or specialised"]
+        print("\n\n".join(parts), file=file)
+
     def launch(self, launcher: Launcher, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Start the kernel; what `Launcher` calls."""
         if kwargs or len(args) != len(self._names):
@@ -324,6 +336,12 @@ class CompiledKernel:
         return signature_text(self._found.types)
 
     @property
+    def types(self) -> str:
+        """The source of the kernel and of the functions it calls, with the inferred types beside each line."""
+        text: str = _load_compiler(f"the types of kernel {self.image.name}").annotated_source(self._request())
+        return f"{self!r}\n\n{text}"
+
+    @property
     def ir(self) -> str:
         """Kernel IR, after inference."""
         return self._inspect().ir
@@ -393,13 +411,15 @@ class CompiledKernel:
 
     def _inspect(self) -> Compilation:
         if self._texts is None:
-            found, dispatcher = self._found, self._kernel._dispatcher
-            request = CompileRequest(
-                dispatcher.name, found.scan, found.types, found.loaded.device, found.options, found.options.strategy,
-                self.image.key, found.loaded.resolution_for,
-            )  # fmt: skip
-            self._texts = _load_compiler(f"the text of kernel {dispatcher.name}").compile_kernel(request)
+            self._texts = _load_compiler(f"the text of kernel {self.image.name}").compile_kernel(self._request())
         return self._texts
+
+    def _request(self) -> CompileRequest:
+        found, dispatcher = self._found, self._kernel._dispatcher
+        return CompileRequest(
+            dispatcher.name, found.scan, found.types, found.loaded.device, found.options, found.options.strategy,
+            self.image.key, found.loaded.resolution_for,
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         return f"<CompiledKernel {self.image.name}{self.signature} for {self.image.target}-{self.image.arch}>"

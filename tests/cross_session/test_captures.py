@@ -15,6 +15,7 @@ import random
 padding = [bytearray(random.randrange(1, 1 << 16)) for _ in range(50)]
 import numpy as np
 import sterna
+padding += [sterna.zeros(random.randrange(1, 1 << 16)) for _ in range(20)]
 import user
 out = np.zeros(8, np.{dtype})
 user.k[1, 1](out{args})

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-_PRELUDE = """
+PRELUDE = """
 import json as _json, sys as _sys
 def report(**values):
     print("@@" + _json.dumps(values), flush=True)
@@ -63,7 +63,7 @@ class Sessions:
     ) -> dict[str, Any]:
         """Run `script` in a fresh interpreter; its last report, with ``stderr`` added."""
         result = self.start(
-            _PRELUDE + ("" if compiler else _BLOCK) + script, hash_seed=hash_seed, env=env, python_args=python_args
+            PRELUDE + ("" if compiler else _BLOCK) + script, hash_seed=hash_seed, env=env, python_args=python_args
         )
         if check and result.returncode != 0:
             raise AssertionError(f"session failed ({result.returncode}):\n{result.stdout}\n{result.stderr}")

@@ -123,3 +123,18 @@ def test_other_field_options_are_refused():
         @frozen
         class Bad:
             a: int = field(default=1, compare=False)
+
+
+def test_construction_stays_the_same_when_it_is_compiled():
+    for _ in range(40):  # the constructor is compiled on the way
+        assert Point(1) == Point(x=1, y=0) == Point(1, tags=[])
+        assert Point(1).tags is not Point(1).tags
+        for wrong in ((), (1, 2, [], 4)):
+            with pytest.raises(TypeError, match="__init__"):
+                Point(*wrong)
+        with pytest.raises(TypeError, match="multiple values for argument 'x'"):
+            Point(1, x=2)  # type: ignore[misc]
+        with pytest.raises(TypeError, match="unexpected keyword argument 'z'"):
+            Point(1, z=2)  # type: ignore[call-arg]
+        with pytest.raises(ValueError, match="-1"):
+            Positive(-1)

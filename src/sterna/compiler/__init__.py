@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any, Protocol
 
+from sterna.compiler.annotate import annotated_source
 from sterna.compiler.frontend import build_module
 from sterna.compiler.ir.text import module_text
 from sterna.compiler.ir.verify import verify
@@ -29,7 +30,7 @@ from sterna.targets.base import Target
 from sterna.targets.registry import compiler_versions
 from sterna.types import Type
 
-__all__ = ["Compilation", "Job", "compile_kernel"]
+__all__ = ["Compilation", "Job", "annotated_source", "compile_kernel"]
 
 
 class _HasTarget(Protocol):

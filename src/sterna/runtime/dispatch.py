@@ -210,6 +210,11 @@ class Dispatcher:
                 key: kept for key, kept in self._table.items() if kept and kept[0].loaded.device is not device
             }
 
+    def specialisations(self) -> tuple[Specialisation, ...]:
+        """The specialisations at hand, in the order their signatures were first asked for."""
+        with self._lock:
+            return tuple(found for kept in self._table.values() for found in kept)
+
     def unload(self) -> None:
         """Forget all specialisations; the next launch looks for its image again."""
         with self._lock:

@@ -177,7 +177,7 @@ class Global:
     def detach(self, module: Any, record: RelocationRecord) -> None:
         """Forget what `attach` noted."""
         with self._lock:
-            self._holders = [pair for pair in self._holders if pair[0]() is not module or pair[1] != record]
+            self._holders = [pair for pair in self._holders if pair[0]() is not module or pair[1] is not record]
 
     def __repr__(self) -> str:
         return f"sterna.Global({self.value!s}, {str(self.dtype)!r})"

@@ -60,8 +60,8 @@ class LoadedKernel:
         self.module.unload()
         self._resolution.holder.release()
 
-    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        if getattr(self, "_loaded", False) and not is_finalizing():
+    def __del__(self, _finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if getattr(self, "_loaded", False) and not _finalizing():
             self.unload()
 
 

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sterna.array.memory import HostMemory
 from sterna.errors import LinkError
 from sterna.relocation.record import RelocationRecord
 from sterna.runtime.config import LaunchConfig, Triple
@@ -32,6 +31,7 @@ from sterna.targets.registry import target
 
 if TYPE_CHECKING:
     from sterna.abi import ArgLayout
+    from sterna.array.memory import HostMemory
     from sterna.image.format import KernelImage
     from sterna.runtime.exceptions import PendingFailures
 
@@ -252,6 +252,8 @@ class CpuDevice:
 
     def allocate(self, nbytes: int) -> HostMemory:
         """Memory of this process, 64-byte aligned, not initialised."""
+        from sterna.array.memory import HostMemory  # a launch on NumPy arrays needs no arrays of ours
+
         return HostMemory(nbytes)
 
     def copy_in(self, address: int, host: np.ndarray) -> None:

@@ -10,15 +10,16 @@ Format: System V ABI, *Object Files*; only little-endian ELF64 of type ``ET_REL`
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
 
 from sterna.errors import LinkError
+from sterna.frozen import frozen
 
-__all__ = ["Fixup", "ObjectFile", "Section", "Symbol", "read_object"]
+__all__ = ["Fixup", "ObjectFile", "Section", "Symbol", "is_weak", "read_object"]
 
 EM_X86_64, EM_AARCH64 = 62, 183
 SHN_UNDEF, SHN_ABS, SHN_COMMON = 0, 0xFFF1, 0xFFF2
 STT_OBJECT, STT_FUNC, STT_TLS = 1, 2, 6
+STB_WEAK = 2
 _ET_REL = 1
 _SHT_PROGBITS, _SHT_SYMTAB, _SHT_RELA, _SHT_NOBITS, _SHT_REL = 1, 2, 4, 8, 9
 _SHT_INIT_ARRAY = 14
@@ -29,7 +30,8 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 _RELA = struct.Struct("<QIIq")
 
 
-class Section(NamedTuple):
+@frozen
+class Section:
     """A section that takes memory: file range (empty for zero-initialised ones), size, alignment, access."""
 
     number: int
@@ -42,32 +44,16 @@ class Section(NamedTuple):
     writable: bool
 
 
-class Symbol(NamedTuple):
-    """A symbol as the file has it: where its name is, type and binding, section (or a reserved index), offset, size."""
-
-    name_at: int
-    info: int
-    other: int
-    section: int
-    value: int
-    size: int
-
-    @property
-    def kind(self) -> int:
-        """ELF type (``STT_…``)."""
-        return self.info & 15
-
-    @property
-    def is_weak(self) -> bool:
-        """True for a symbol that may be missing."""
-        return self.info >> 4 == 2
-
+Symbol = tuple[int, int, int, int, int, int]
+"""A symbol as the file has it: where its name is, type and binding, visibility, section (or a reserved index), offset
+in it, size.  There may be hundreds, so they stay plain tuples."""
 
 Fixup = tuple[int, int, int, int]
 """One relocation: offset in its section, ELF type, symbol number, addend."""
 
 
-class ObjectFile(NamedTuple):
+@frozen
+class ObjectFile:
     """What a loader needs of one object.
 
     Attributes
@@ -93,9 +79,14 @@ class ObjectFile(NamedTuple):
     def name_of(self, symbol: Symbol) -> str:
         """Name of a symbol; `LinkError` when it lies outside the names."""
         try:
-            return _text_at(self.names, symbol.name_at)
+            return _text_at(self.names, symbol[0])
         except ValueError as error:
             raise LinkError(f"the stored object is damaged: {error}") from error
+
+
+def is_weak(symbol: Symbol) -> bool:
+    """True for a symbol that may be missing."""
+    return symbol[1] >> 4 == STB_WEAK
 
 
 def read_object(data: bytes) -> ObjectFile:
@@ -171,10 +162,9 @@ def _symbols(data: bytes, headers: list[tuple[int, ...]]) -> tuple[list[Symbol],
         if header[1] != _SHT_SYMTAB:
             continue
         names = _bytes_of(data, headers[header[6]])
-        found = list(map(Symbol._make, _SYMBOL.iter_unpack(_bytes_of(data, header))))
-        for symbol in found:
-            if symbol[1] & 15 == STT_TLS:
-                raise LinkError(f"the stored object has a thread-local symbol {_text_at(names, symbol.name_at)!r}")
+        found: list[Symbol] = list(_SYMBOL.iter_unpack(_bytes_of(data, header)))
+        for name_at in [symbol[0] for symbol in found if symbol[1] & 15 == STT_TLS]:
+            raise LinkError(f"the stored object has a thread-local symbol {_text_at(names, name_at)!r}")
         return found, names, index
     return [], b"", -1
 
@@ -190,9 +180,10 @@ def _fixups(
         if kind == _SHT_REL or header[6] != table:
             raise LinkError("the stored object has a relocation table of an unknown form")
         section = kept[target]
-        fixups = list(_RELA.iter_unpack(_bytes_of(data, header)))
-        for offset, _, symbol, _ in fixups:
-            if offset >= section.stored or symbol >= symbols:
+        fixups: list[Fixup] = list(_RELA.iter_unpack(_bytes_of(data, header)))
+        if fixups:
+            offsets, _, numbers, _ = zip(*fixups, strict=True)
+            if max(offsets) >= section.stored or max(numbers) >= symbols:
                 raise ValueError("a relocation reaches outside its section")
         found.append((section, fixups))
     return found

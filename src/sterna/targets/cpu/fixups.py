@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from sterna.errors import LinkError
+from sterna.frozen import frozen
 from sterna.targets.cpu.elf import EM_AARCH64, EM_X86_64
 
 __all__ = ["MACHINES", "Apply", "Machine"]
@@ -27,7 +27,8 @@ Apply = Callable[[memoryview, int, int, int], None]
 """``(memory, offset, at, value)``: write the field at `offset`; `at` is its address (P), `value` is S + A."""
 
 
-class Machine(NamedTuple):
+@frozen
+class Machine:
     """What a loader must know of one machine.
 
     Attributes

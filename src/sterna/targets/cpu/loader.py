@@ -19,7 +19,7 @@ import functools
 import platform
 import struct
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sterna.errors import LinkError
@@ -35,6 +35,8 @@ from sterna.targets.cpu.elf import (
     Fixup,
     ObjectFile,
     Section,
+    Symbol,
+    is_weak,
     read_object,
 )
 from sterna.targets.cpu.fixups import MACHINES, Machine
@@ -179,11 +181,12 @@ class _Plan:
 def _plan(parsed: ObjectFile, machine: Machine) -> _Plan:
     plan = _Plan()
     symbols = parsed.symbols
+    outside = {number for number, symbol in enumerate(symbols) if symbol[3] == SHN_UNDEF} - {0}
     for _, fixups in parsed.fixups:
-        for _, kind, number, _ in fixups:
+        for _, kind, number, _ in [f for f in fixups if f[2] in outside or f[1] in machine.via_got]:
             if kind in machine.via_got:
                 plan.got[number] = -1
-            elif kind in machine.calls and number and symbols[number].section == SHN_UNDEF:
+            elif kind in machine.calls:
                 plan.stubs[number] = plan.got[number] = -1
     at = 0
     at = _place_sections(plan, at, [s for s in parsed.sections if s.executable])
@@ -199,11 +202,11 @@ def _plan(parsed: ObjectFile, machine: Machine) -> _Plan:
         at += _WORD
     at = plan.writable = _next_page(at)
     at = _place_sections(plan, at, [s for s in parsed.sections if s.writable])
-    for number, symbol in enumerate(symbols):
-        if symbol.section == SHN_COMMON:  # its value is its alignment
-            align = max(symbol.value, 1)
-            at = plan.commons[number] = -(-at // align) * align
-            at += symbol.size
+    for number in [number for number, symbol in enumerate(symbols) if symbol[3] == SHN_COMMON]:
+        _, _, _, _, value, size = symbols[number]
+        align = max(value, 1)  # a common symbol's value is its alignment
+        at = plan.commons[number] = -(-at // align) * align
+        at += size
     plan.size = at
     return plan
 
@@ -228,9 +231,9 @@ def _fill(memory: CodeMemory, data: bytes, parsed: ObjectFile, machine: Machine,
         if section.stored:
             at = plan.sections[section.number]
             view[at : at + section.stored] = data[section.start : section.start + section.stored]
-    address = _Addresses(parsed, memory.address, plan).__getitem__
+    address = _Addresses(parsed, memory.address, plan)
     for number, at in plan.got.items():
-        struct.pack_into("<Q", view, at, address(number))
+        struct.pack_into("<Q", view, at, address[number])
     for number, at in plan.stubs.items():
         machine.stub(view, at, memory.address + at, memory.address + plan.got[number])
     for section, fixups in parsed.fixups:
@@ -238,7 +241,7 @@ def _fill(memory: CodeMemory, data: bytes, parsed: ObjectFile, machine: Machine,
 
 
 def _apply(
-    memory: CodeMemory, machine: Machine, plan: _Plan, start: int, fixups: list[Fixup], address: Callable[[int], int]
+    memory: CodeMemory, machine: Machine, plan: _Plan, start: int, fixups: list[Fixup], address: Mapping[int, int]
 ) -> None:
     """Apply the relocations of the section that starts at offset `start`."""
     view, base = memory.view, memory.address
@@ -248,7 +251,7 @@ def _apply(
     try:
         for offset, kind, number, addend in fixups:
             if kind in plain and number not in stubs:  # nearly all of them
-                pack(view, start + offset, address(number) + addend - here - offset)
+                pack(view, start + offset, address[number] + addend - here - offset)
                 continue
             apply = machine.apply.get(kind)
             if apply is None:
@@ -258,16 +261,19 @@ def _apply(
             elif number in stubs and kind in machine.calls:
                 value = base + stubs[number]
             else:
-                value = address(number)
+                value = address[number]
             apply(view, start + offset, here + offset, value + addend)
     except (struct.error, ValueError) as error:
         raise LinkError(f"the stored object is damaged, or its parts are too far apart: {error}") from error
 
 
 class _Addresses(dict[int, int]):
-    """Address of each symbol by number, found when first asked for; refuses what is neither here nor in a library."""
+    """Address of each symbol by number; one outside is looked for when first asked for, and refused if not found."""
 
     def __init__(self, parsed: ObjectFile, base: int, plan: _Plan) -> None:
+        starts = {number: base + at for number, at in plan.sections.items()}
+        placed = enumerate(parsed.symbols)
+        super().__init__({n: starts[s[3]] + s[4] for n, s in placed if s[3] in starts})
         self[0] = 0
         self._find = functools.partial(_address, parsed, base=base, plan=plan)
 
@@ -277,17 +283,16 @@ class _Addresses(dict[int, int]):
 
 
 def _address(parsed: ObjectFile, number: int, base: int, plan: _Plan) -> int:
+    """Address of a symbol that is in no section that was placed."""
     symbol = parsed.symbols[number]
-    start = plan.sections.get(symbol.section)
-    if start is not None:
-        return base + start + symbol.value
-    if symbol.section == SHN_ABS:
-        return symbol.value
-    if symbol.section == SHN_COMMON:
+    section = symbol[3]
+    if section == SHN_ABS:
+        return symbol[4]
+    if section == SHN_COMMON:
         return base + plan.commons[number]
     name = parsed.name_of(symbol) or f"number {number}"
-    value = _external(name) if symbol.section == SHN_UNDEF else None
-    if value is None and not (symbol.is_weak and symbol.section == SHN_UNDEF):
+    value = _external(name) if section == SHN_UNDEF else None
+    if value is None and not (is_weak(symbol) and section == SHN_UNDEF):
         raise LinkError(
             f"the stored object needs the symbol {name!r}, which is not a function of the C or maths library here"
         )
@@ -297,20 +302,21 @@ def _address(parsed: ObjectFile, number: int, base: int, plan: _Plan) -> int:
 def _loaded(memory: CodeMemory, parsed: ObjectFile, plan: _Plan) -> LoadedObject:
     functions: dict[str, int] = {}
     slots: dict[str, tuple[int, int]] = {}
+    starts = {number: memory.address + at for number, at in plan.sections.items()}
     writable = {s.number: s.size for s in parsed.sections if s.writable}
-    for number, symbol in enumerate(parsed.symbols):
+    visible: list[Symbol] = [symbol for symbol in parsed.symbols if symbol[1] >= _GLOBAL]
+    for symbol in visible:
         _, info, _, section, value, size = symbol
-        if info < _GLOBAL:
-            continue
-        name, kind = parsed.name_of(symbol), info & 15
-        if kind == STT_FUNC and section in plan.sections:
-            functions[name] = memory.address + plan.sections[section] + value
-        elif kind == STT_OBJECT and section in writable:
+        if info & 15 == STT_OBJECT and section in writable:
             if value + size > writable[section]:
-                raise LinkError(f"slot {name!r} reaches outside its section")
-            slots[name] = (memory.address + plan.sections[section] + value, size)
-        elif number in plan.commons:
-            slots[name] = (memory.address + plan.commons[number], size)
+                raise LinkError(f"slot {parsed.name_of(symbol)!r} reaches outside its section")
+            slots[parsed.name_of(symbol)] = (starts[section] + value, size)
+        elif info & 15 == STT_FUNC and section in starts:
+            functions[parsed.name_of(symbol)] = starts[section] + value
+    for number, at in plan.commons.items():
+        symbol = parsed.symbols[number]
+        if symbol[1] >= _GLOBAL:
+            slots[parsed.name_of(symbol)] = (memory.address + at, symbol[5])
     return LoadedObject(memory, functions, slots)
 
 

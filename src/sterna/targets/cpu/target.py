@@ -6,6 +6,7 @@ Architectures are the x86-64 microarchitecture levels of the psABI (``x86-64``, 
 
 from __future__ import annotations
 
+import os
 import platform
 from functools import cache
 
@@ -20,6 +21,9 @@ _LEVELS = {
     "x86-64-v4": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
 }
 """Flags that each level adds, by Linux's names (``abm`` stands for lzcnt)."""
+
+_CPUINFO_BYTES = 16384
+"""The first processor's part of ``/proc/cpuinfo`` and more; reading all of it takes long where there are many."""
 
 ARCHITECTURES = ("x86-64", *_LEVELS, "aarch64")
 
@@ -39,13 +43,17 @@ def host_architecture() -> str:
 
 def _flags() -> set[str]:
     try:
-        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
-            for line in file:
-                if line.startswith("flags"):
-                    return set(line.partition(":")[2].split())
+        descriptor = os.open("/proc/cpuinfo", os.O_RDONLY)
     except OSError:
-        pass
-    return set()
+        return set()
+    try:
+        first = os.read(descriptor, _CPUINFO_BYTES).decode("ascii", "replace")
+    except OSError:
+        return set()
+    finally:
+        os.close(descriptor)
+    line = next((line for line in first.splitlines() if line.startswith("flags")), "")
+    return set(line.partition(":")[2].split())
 
 
 def parse_target(arch: str) -> Target:

@@ -477,6 +477,8 @@ def _view(e: FunctionEmitter, node: ir.View) -> Value:
     if node.transpose is not None:
         shape = [array.shape[k] for k in node.transpose]
         return A.value_of(e.b, node.type, address, tuple(shape), tuple(strides[k] for k in node.transpose))
+    if node.field is not None and isinstance(array.type.dtype, Scalar):
+        return _complex_part_view(e, node, array)
     if node.field is not None:
         return _field_view(e, node, array)
     shape, kept, axis = [], [], 0
@@ -510,6 +512,14 @@ def _field_view(e: FunctionEmitter, node: ir.View, array: A.ArrayParts) -> Value
     parts = A.ArrayParts(ArrayType(field.type, len(inner), "C"), address, inner, None)
     strides = (*array.byte_strides(e.b), *parts.byte_strides(e.b))
     return A.value_of(e.b, node.type, address, (*array.shape, *inner), strides)
+
+
+def _complex_part_view(e: FunctionEmitter, node: ir.View, array: A.ArrayParts) -> Value:
+    """``real`` or ``imag`` of an array of complex numbers: the same places, from its own half of each on."""
+    address = array.address
+    if node.field == "imag":
+        address = e.b.op(f"getelementptr inbounds i8, ptr {address}, i64 {itemsize(node.type.dtype)}")
+    return A.value_of(e.b, node.type, address, array.shape, array.byte_strides(e.b))
 
 
 def _extent(e: FunctionEmitter, node: ir.Extent) -> Value:
