@@ -181,6 +181,10 @@ class _FromDataclass:
 
     def __get__(self, instance: Any, owner: type) -> Any:
         items = [(n, t, self._defaults[n]) if n in self._defaults else (n, t) for n, t in self._types.items()]
-        made = getattr(dataclasses.make_dataclass(owner.__name__, items, frozen=True), self._name)
+        if self._name == "__dataclass_fields__":  # `replace` asks for them: nothing is compiled
+            like = dataclasses.make_dataclass(owner.__name__, items, init=False, repr=False, eq=False)
+        else:
+            like = dataclasses.make_dataclass(owner.__name__, items, frozen=True)
+        made = getattr(like, self._name)
         setattr(owner, self._name, made)
         return made

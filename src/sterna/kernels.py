@@ -25,11 +25,11 @@ from sterna.image.format import KernelImage
 from sterna.options import CompileOptions
 from sterna.relocation.record import RelocationRecord
 from sterna.runtime import stats
-from sterna.runtime.config import LaunchConfig, make_config, over_shape
+from sterna.runtime.config import LaunchConfig, LaunchKey, launch_key, make_config, over_shape
 from sterna.runtime.devices import active_stream, current_device, device_of
 from sterna.runtime.dispatch import CompileRequest, Dispatcher, Specialisation
 from sterna.runtime.lookup import CacheReport
-from sterna.runtime.signature import adapt_argument, signature_text
+from sterna.runtime.signature import adapt_argument, are_plain, signature_text
 from sterna.source.locate import note_import
 from sterna.targets.base import Device, ModuleLost
 from sterna.targets.registry import target as find_target
@@ -44,6 +44,7 @@ __all__ = ["CompiledKernel", "Kernel", "Launcher", "kernel"]
 
 _CO_VARARGS, _CO_VARKEYWORDS = 0x04, 0x08
 _COMPILER = "sterna.compiler"
+_KEPT_LAUNCHERS = 256
 
 
 def _load_compiler(what: str) -> Any:
@@ -99,6 +100,7 @@ class Kernel:
         self._names = _parameter_names(function, code)
         self._positional = code.co_argcount
         self._dispatcher = Dispatcher(function, self._names, options, _compile)
+        self._launchers: dict[LaunchKey | None, Launcher] = {}
         note_import(function)
 
     @property
@@ -121,9 +123,13 @@ class Kernel:
                 f"kernel {self.function.__qualname__}: a launch is written kernel[blocks, threads], with an optional "
                 f"stream and shared_bytes behind; given {config!r}"
             )
+        key = launch_key(*config) if len(config) == 2 else None
+        kept = self._launchers.get(key)
+        if kept is not None:
+            return kept
         blocks, threads, *rest = config
         stream = rest[0] if rest else None
-        return Launcher(self, blocks, threads, stream, rest[1] if len(rest) > 1 else 0)
+        return self._keep(key, Launcher(self, blocks, threads, stream, rest[1] if len(rest) > 1 else 0))
 
     def over(self, shape: int | Sequence[int], stream: Any = None, shared_bytes: int = 0) -> Launcher:
         """A launch of one thread per element of `shape` (1 to 3 axes); blocks and threads are chosen.
@@ -136,8 +142,20 @@ class Kernel:
         LaunchError
             For more than three axes, a negative extent, or something that is not an integer.
         """
+        key = launch_key(shape) if stream is None and shared_bytes == 0 else None
+        kept = self._launchers.get(key)
+        if kept is not None:
+            return kept
         extents = over_shape(shape, self.function.__qualname__)
-        return Launcher(self, None, None, stream, shared_bytes, extents)
+        return self._keep(key, Launcher(self, None, None, stream, shared_bytes, extents))
+
+    def _keep(self, key: LaunchKey | None, launcher: Launcher) -> Launcher:
+        """Keep a launcher whose configuration is only numbers, for the next launch that is written the same."""
+        if key is not None:
+            if len(self._launchers) >= _KEPT_LAUNCHERS:
+                self._launchers.clear()
+            self._launchers[key] = launcher
+        return launcher
 
     def specialize(self, *given: Any, device: Device | str | None = None, over: int = 0) -> CompiledKernel:
         """Compile (or find) the kernel for argument types, without launching.
@@ -202,8 +220,11 @@ class Kernel:
         """Start the kernel; what `Launcher` calls."""
         if kwargs or len(args) != len(self._names):
             args = self._bind(args, kwargs)
-        args = tuple([adapt_argument(arg) for arg in args])
-        device = self._device(args)
+        if are_plain(args):
+            device = current_device()
+        else:
+            args = tuple([adapt_argument(arg) for arg in args])
+            device = self._device(args)
         if not device.reads_host_memory and holds_host_arrays(args):
             staging = Staging(device, self.function.__qualname__)
             self._start(device, launcher, staging.take(args))

@@ -111,3 +111,12 @@ def test_sixteen_processes_compile_the_same_kernels_at_once(sessions: Sessions) 
         "import numpy as np, sterna, user\nuser.k2[1, 1](np.zeros(1))\nreport(c=sterna.stats()['compiles'])"
     )
     assert again["c"] == 0
+
+
+def test_hits_and_misses_of_past_processes_are_told(sessions: Sessions) -> None:
+    sessions.write(user=MODULE)
+    launch = "import numpy as np, sterna, user\nuser.k[1, 4](np.zeros(4))\nreport(ok=1)"
+    for _ in range(3):
+        sessions.run(launch)
+    history = sessions.run("import sterna\nreport(history=sterna.stats()['history'])")["history"]
+    assert history == {"processes": 3, "hits": 2, "misses": 1, "writes": 1, "bad_files": 0}

@@ -51,9 +51,10 @@ def info(
     as_json: Annotated[bool, typer.Option("--json", help="Print plain data.")] = False,
 ) -> None:
     """Show versions, targets, devices, store locations, hits and misses."""
-    from sterna.cli.info import gather, show
+    import sterna
+    from sterna.cli.info import show
 
-    facts = gather()
+    facts = sterna.stats()
     if as_json:
         import json
 

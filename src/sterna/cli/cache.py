@@ -9,7 +9,7 @@ from pathlib import Path
 
 __all__ = ["cache_folder", "clear_cache", "our_files"]
 
-_PATTERNS = ("*/*.image", "facts/*/*.json", "*/versions/*.json", "refused/*", "**/.writing-*")
+_PATTERNS = ("*/*.image", "facts/*/*.json", "*/versions/*.json", "refused/*", "history.jsonl", "**/.writing-*")
 
 
 def cache_folder() -> str:

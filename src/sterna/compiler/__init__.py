@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import FunctionType
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ from sterna.compiler.frontend import build_module
 from sterna.compiler.ir.text import module_text
 from sterna.compiler.ir.verify import verify
 from sterna.compiler.passes.lower_references import lower_references
+from sterna.frozen import field, frozen
 from sterna.image.format import KernelImage
 from sterna.options import CompileOptions
 from sterna.relocation.record import Manifest
@@ -59,7 +60,7 @@ class Job(Protocol):
     def resolve(self) -> Callable[[Manifest], Resolution]: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Compilation:
     """What one compilation gave: the image, and texts for people (never stored)."""
 

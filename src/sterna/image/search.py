@@ -20,6 +20,7 @@ from sterna.frozen import frozen
 from sterna.image.counters import Counters
 from sterna.image.files import WriteOutcome
 from sterna.image.format import KernelImage
+from sterna.image.history import record_at_exit
 from sterna.image.notices import warn_once
 from sterna.image.places import (
     CachePlace,
@@ -335,5 +336,6 @@ def default_search_path() -> SearchPath:
     with _default_lock:
         if not _default or _default[0][0] != state:
             path = SearchPath((*registered_folders(), *environment_folders()), user_cache())
+            record_at_exit(path)
             _default[:] = [(state, path)]
         return _default[0][1]

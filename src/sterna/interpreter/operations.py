@@ -213,11 +213,12 @@ def _atomic(name: str, combine: Callable[..., Any], integers_only: bool = False)
 
 
 def _increment(old: Any, limit: Any) -> Any:
-    return old.dtype.type(0) if old >= limit else old + old.dtype.type(1)
+    """Signed integers count as unsigned, as on every device."""
+    return old.dtype.type(0) if _unsigned(old)[0] >= _unsigned(limit)[0] else old + old.dtype.type(1)
 
 
 def _decrement(old: Any, limit: Any) -> Any:
-    return limit if old == 0 or old > limit else old - old.dtype.type(1)
+    return limit if old == 0 or _unsigned(old)[0] > _unsigned(limit)[0] else old - old.dtype.type(1)
 
 
 def _exchange(old: Any, new: Any) -> Any:

@@ -51,12 +51,12 @@ def xor(array: Any, index: Any, value: Any) -> Any:
 
 @intrinsic("atomic.inc", "same")
 def inc(array: Any, index: Any, value: Any) -> Any:
-    """Count up to `value`, then start again: ``0 if old >= value else old + 1``; gives the old value."""
+    """Count up to `value`, unsigned, then start again: ``0 if old >= value else old + 1``; gives the old value."""
 
 
 @intrinsic("atomic.dec", "same")
 def dec(array: Any, index: Any, value: Any) -> Any:
-    """Count down from `value`: ``value if old == 0 or old > value else old - 1``; gives the old value."""
+    """Count down from `value`, unsigned: ``value if old == 0 or old > value else old - 1``; gives the old value."""
 
 
 @intrinsic("atomic.exch", "same")

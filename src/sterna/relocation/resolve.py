@@ -8,7 +8,6 @@ was compiled for is refused (I5).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from types import FunctionType
 from typing import Any, Protocol
@@ -38,13 +37,15 @@ class BufferSource(Protocol):
         ...
 
 
-@dataclass(slots=True)
 class Resolution:
     """Words by slot, the `Global` objects behind `global` records, and what must stay alive."""
 
-    words: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    globals: list[tuple[Any, RelocationRecord]] = field(default_factory=list)
-    holder: Holder = field(default_factory=Holder)
+    __slots__ = ("globals", "holder", "words")
+
+    def __init__(self) -> None:
+        self.words: dict[str, tuple[int, ...]] = {}
+        self.globals: list[tuple[Any, RelocationRecord]] = []
+        self.holder = Holder()
 
     def table(self, manifest: Manifest) -> list[int]:
         """All words in table order."""

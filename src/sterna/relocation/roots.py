@@ -16,7 +16,8 @@ from typing import Any
 __all__ = ["Holder", "note_argument", "resolve"]
 
 _lock = threading.Lock()
-_held: dict[int, tuple[Any, int]] = {}
+_held: dict[int, dict[int, Any]] = {}
+"""Objects by word, of each living holder."""
 _noted: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 _recent: deque[Any] = deque(maxlen=1024)
 """Arguments that cannot be referenced weakly (`object()`, tuples): the latest ones stay alive."""
@@ -26,32 +27,28 @@ class Holder:
     """Keeps a set of objects alive, and their words resolvable, until `release` or collection."""
 
     def __init__(self) -> None:
-        self._objects: list[Any] = []
-        self._finalizer: Any = weakref.finalize(self, _release, self._objects)
-        self._finalizer.atexit = False
+        self._objects: dict[int, Any] = {}
+        self._finalizer: Any = None
 
     def hold(self, values: Iterable[Any]) -> None:
         """Root every object of `values`."""
+        objects = self._objects
         with _lock:
-            for value in values:
-                word = id(value)
-                _held[word] = (value, _held[word][1] + 1 if word in _held else 1)
-                self._objects.append(value)
+            objects.update([(id(value), value) for value in values])
+            if self._finalizer is None and objects:
+                _held[id(objects)] = objects
+                self._finalizer = weakref.finalize(self, _release, objects)
+                self._finalizer.atexit = False
 
     def release(self) -> None:
         """Let go of everything held; harmless when called again."""
-        self._finalizer()
+        if self._finalizer is not None:
+            self._finalizer()
 
 
-def _release(objects: list[Any]) -> None:
+def _release(objects: dict[int, Any]) -> None:
     with _lock:
-        for value in objects:
-            word = id(value)
-            count = _held[word][1]
-            if count == 1:
-                del _held[word]
-            else:
-                _held[word] = (value, count - 1)
+        _held.pop(id(objects), None)
     objects.clear()
 
 
@@ -79,9 +76,9 @@ def resolve(word: int) -> Any:
         When no living object known to a loaded kernel or a recent launch has that word.
     """
     word = int(word) & (2**64 - 1)
-    held = _held.get(word)
-    if held is not None:
-        return held[0]
+    for objects in list(_held.values()):
+        if word in objects:
+            return objects[word]
     found = _noted.get(word)
     if found is not None:
         return found

@@ -13,9 +13,11 @@ from sterna.errors import LaunchError
 from sterna.frozen import frozen
 from sterna.targets.base import Limits
 
-__all__ = ["LaunchConfig", "Triple", "make_config", "over_shape"]
+__all__ = ["LaunchConfig", "LaunchKey", "Triple", "launch_key", "make_config", "over_shape"]
 
 Triple = tuple[int, int, int]
+LaunchKey = tuple[int | tuple[int, ...], ...]
+_INT = frozenset({int})
 _AXES = "xyz"
 
 
@@ -79,6 +81,17 @@ def make_config(limits: Limits, blocks: Any, threads: Any, shared_bytes: Any = 0
             f"{where}threads = {threads!r} is {total} threads in a block; allowed are at most {limits.max_threads}"
         )
     return LaunchConfig(grid, block, (), _shared(where, shared_bytes, limits))
+
+
+def launch_key(*given: Any) -> LaunchKey | None:
+    """What was given, if it is nothing but ints and tuples of them, else None.
+
+    Then equal keys mean the same launch; ``True`` and ``1.0`` equal 1 too, and are refused as extents.
+    """
+    for item in given:
+        if type(item) is not int and not (type(item) is tuple and _INT.issuperset(map(type, item))):
+            return None
+    return given
 
 
 def over_shape(shape: Any, kernel: str = "") -> tuple[int, ...]:

@@ -168,7 +168,8 @@ class Global:
         `delivered` is the word that is there already, if any: nothing is written while it is still right.
         """
         with self._lock:
-            self._holders = [pair for pair in self._holders if pair[0]() is not None]
+            if self._holders:
+                self._holders = [pair for pair in self._holders if pair[0]() is not None]
             self._holders.append((weakref.ref(module), record))
             if delivered != self._word:
                 with contextlib.suppress(LinkError):  # baked: the word is in the code

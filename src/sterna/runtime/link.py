@@ -116,17 +116,20 @@ def _deliver(image: KernelImage, module: LoadedModule, resolution: Resolution) -
     if manifest.strategy == "table":
         module.set_table(resolution.table(manifest))
         return
-    slots = [r for r in manifest if manifest.strategy == "patch" or r.kind is RefKind.GLOBAL]
-    for record in slots:
-        size = module.slot_size(record.slot)
-        if size != record.words * WORD_BYTES:
-            found = "no such symbol" if size is None else f"{size} bytes"
-            raise LinkError(
-                f"kernel {image.name}: slot {record.slot} of reference {record.path!r} should be "
-                f"{record.words * WORD_BYTES} bytes in the code; found {found}. The image is damaged or was made by "
-                "another version; delete it or compile again."
-            )
-    module.write_slots({record.slot: resolution.words[record.slot] for record in slots})
+    slots, words = manifest.records, resolution.words
+    if manifest.strategy != "patch":  # the others are baked in
+        slots = tuple([r for r in slots if r.kind is RefKind.GLOBAL])
+        words = {r.slot: words[r.slot] for r in slots}
+    size_of = module.slot_size
+    for record in [r for r in slots if size_of(r.slot) != r.words * WORD_BYTES]:
+        size = size_of(record.slot)
+        found = "no such symbol" if size is None else f"{size} bytes"
+        raise LinkError(
+            f"kernel {image.name}: slot {record.slot} of reference {record.path!r} should be "
+            f"{record.words * WORD_BYTES} bytes in the code; found {found}. The image is damaged or was made by "
+            "another version; delete it or compile again."
+        )
+    module.write_slots(words)
 
 
 def addresses(loaded: LoadedKernel) -> dict[str, Any]:

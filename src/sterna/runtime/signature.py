@@ -6,6 +6,7 @@ device types are equal, and is found without building a type for the common case
 
 from __future__ import annotations
 
+import ctypes
 import struct
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
@@ -29,12 +30,19 @@ from sterna.types import (
     Type,
 )
 
-__all__ = ["ArgumentPacker", "adapt_argument", "argument_key", "signature_text"]
+__all__ = ["ArgumentPacker", "adapt_argument", "are_plain", "argument_key", "signature_text"]
 
 _FLAGS = 0x1 | 0x2 | 0x100 | 0x400  # C-contiguous, F-contiguous, aligned, writeable
 _PLAIN = frozenset({int, float, bool, complex, type(None)})
-_FOREIGN = ("__cuda_array_interface__", "__dlpack__")
+_HOST = _PLAIN | {np.ndarray, np.bool_, *(np.dtype(code).type for code in "bhilqBHILQefdFD")}
+_address_of = ctypes.addressof
+_first_byte: Callable[[Any], Any] = ctypes.c_char.from_buffer
 Put = Callable[[Any, list[Any]], None]
+
+
+def are_plain(args: Sequence[Any]) -> bool:
+    """True for NumPy arrays and numbers only: they go as they are, to the current device."""
+    return _HOST.issuperset(map(type, args))
 
 
 def argument_key(value: Any) -> Hashable:
@@ -57,13 +65,15 @@ def adapt_argument(value: Any) -> Any:
         For a masked array, whose mask a kernel would ignore; for a foreign array that cannot be shared.
     """
     cls = type(value)
-    if cls in _PLAIN or cls is np.ndarray or isinstance(value, np.generic | str | tuple):
+    if cls in _HOST or getattr(cls, "__sterna_array__", False):
+        return value
+    if isinstance(value, np.generic | str | tuple):
         return np.asarray(value) if isinstance(value, np.void) else value
     if isinstance(value, np.ma.MaskedArray):
         raise SignatureError(
             "a masked array was given, and kernels ignore masks; pass array.filled(value) or array.data"
         )
-    if isinstance(value, np.ndarray) or getattr(cls, "__sterna_array__", False):
+    if isinstance(value, np.ndarray):
         return value
     if is_foreign(value):
         try:
@@ -151,20 +161,23 @@ def _put(t: Type) -> Put:
 
 def _address(value: Any) -> int:
     if isinstance(value, np.ndarray):
-        address: int = value.__array_interface__["data"][0]
-        return address
+        try:
+            return _address_of(_first_byte(value))  # a fifth of the time of the array interface
+        except (TypeError, ValueError, BufferError):  # read-only, empty, or not in one piece
+            address: int = value.__array_interface__["data"][0]
+            return address
     return int(value.address)
 
 
 def _put_array(value: Any, out: list[Any]) -> None:
     out.append(_address(value))
-    out.extend(value.shape)
+    out += value.shape
 
 
 def _put_strided(value: Any, out: list[Any]) -> None:
     out.append(_address(value))
-    out.extend(value.shape)
-    out.extend(value.strides)
+    out += value.shape
+    out += value.strides
 
 
 def _put_scalar(value: Any, out: list[Any]) -> None:

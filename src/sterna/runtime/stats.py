@@ -13,7 +13,7 @@ from typing import Any
 
 from sterna.errors import CompilerUnavailable
 
-__all__ = ["check_compiling_allowed", "count", "require_precompiled", "stats"]
+__all__ = ["check_compiling_allowed", "count", "counters", "require_precompiled", "stats"]
 
 _lock = threading.Lock()
 _counters: dict[str, int] = dict.fromkeys(("compiles", "links", "launches", "hits", "misses", "stored"), 0)
@@ -49,14 +49,21 @@ def check_compiling_allowed(what: str) -> None:
         )
 
 
+def counters() -> dict[str, Any]:
+    """The counters alone: what `stats` gives without looking around."""
+    with _lock:
+        return {**_counters, "hits_by_store": dict(_hits)}
+
+
 def stats() -> dict[str, Any]:
-    """Counters of this process.
+    """What ``sterna info`` prints, as data: counters of this process, versions, targets, devices, stores.
 
     Returns
     -------
     dict
-        ``compiles``, ``links``, ``launches``, ``hits``, ``misses``, ``stored`` (integers) and ``hits_by_store``
-        (store label → hits).
+        Counters: ``compiles``, ``links``, ``launches``, ``hits``, ``misses``, ``stored`` (integers) and
+        ``hits_by_store`` (store label → hits).  Surroundings: ``versions`` (package → version or None), ``targets``,
+        ``devices``, ``stores`` (see `sterna.runtime.report.describe`).
 
     Examples
     --------
@@ -64,8 +71,9 @@ def stats() -> dict[str, Any]:
     >>> sterna.stats()["compiles"]
     0
     """
-    with _lock:
-        return {**_counters, "hits_by_store": dict(_hits)}
+    from sterna.runtime.report import describe
+
+    return {**counters(), **describe()}
 
 
 class _Requirement:

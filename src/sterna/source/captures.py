@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -81,14 +80,13 @@ class Capture:
     __hash__ = object.__hash__
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Reached:
     """One function of the device code: ordinal, path from the kernel, live function, facts."""
 
-    ordinal: int
-    path: str
-    function: FunctionType
-    facts: FunctionFacts
+    __slots__ = ("facts", "function", "ordinal", "path")
+
+    def __init__(self, ordinal: int, path: str, function: FunctionType, facts: FunctionFacts) -> None:
+        self.ordinal, self.path, self.function, self.facts = ordinal, path, function, facts
 
     @property
     def name(self) -> str:

@@ -12,11 +12,11 @@ import marshal
 import os
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from sterna.errors import SourceError
+from sterna.frozen import frozen
 
 if TYPE_CHECKING:
     # the parser's modules load when a source is read, which a launch from stores never does
@@ -34,7 +34,7 @@ _imported: dict[str, tuple[Any, _Stat]] = {}
 _remembered: dict[str, list[ParsedSource]] = {}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Located:
     """A function's source.
 

@@ -25,6 +25,7 @@ from sterna.compiler.frontend.values import (
     runtime_expr,
 )  # fmt: skip
 from sterna.compiler.ir.nodes import Assign, Const, Expr, Local, Stmt
+from sterna.frozen import frozen
 from sterna.types import BOOL, Type
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Edge", "Env", "Slot", "conform", "flag_of", "merge", "merge_slots", "settled"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Slot:
     """Meaning of a name: its value (None: in conflict), its home, whether it may be unbound."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from sterna.compiler.frontend import operators
 from sterna.compiler.frontend.attributes import extent
@@ -16,6 +15,7 @@ from sterna.compiler.frontend.frame import Frame, tuple_items
 from sterna.compiler.frontend.subscripts import index_values
 from sterna.compiler.frontend.values import IterValue, RangeValue, Rt, Static, TupleValue, Value, describe, static_int
 from sterna.compiler.ir.nodes import Binary, Compare, Const, Expr, IfExp, Local
+from sterna.frozen import frozen
 from sterna.types import BOOL, PYINT, ArrayType, Scalar
 
 __all__ = ["Sequence", "length", "make_range", "range_item", "sequence_of"]
@@ -24,7 +24,7 @@ __all__ = ["Sequence", "length", "make_range", "range_item", "sequence_of"]
 _ZERO, _ONE = Const(0, PYINT), Const(1, PYINT)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sequence:
     """``for`` over ``range(start, stop, step)``, with `item` of the counter; or over `items`, unrolled."""
 

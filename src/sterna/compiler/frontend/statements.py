@@ -377,6 +377,8 @@ def _assert(frame: Frame, node: ast.Assert) -> None:
 def _raise(frame: Frame, node: ast.Raise) -> None:
     if node.exc is None:
         frame.unsupported(node, "a bare raise cannot be used in device code", "raise ValueError('…')")
+    if node.cause is not None and not (isinstance(node.cause, ast.Constant) and node.cause.value is None):
+        frame.unsupported(node.cause, "raise … from a cause cannot be used in device code", "raise the error alone")
     exc, args = node.exc, []
     if isinstance(exc, ast.Call):
         args = list(exc.args)

@@ -7,7 +7,7 @@ Python's clamping; no array is ever copied.
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sterna.compiler.frontend.attributes import array_field, extent, field_type, find_field, record_field
 from sterna.compiler.frontend.frame import Frame, tuple_items
@@ -38,6 +38,7 @@ from sterna.compiler.ir.nodes import (
     StoreField,
     View,
 )  # fmt: skip
+from sterna.frozen import frozen
 from sterna.types import (
     OPAQUE,
     PYINT,
@@ -57,7 +58,7 @@ __all__ = ["ElementTarget", "FieldTarget", "element", "index_values", "store_tar
 Index = Rt | SliceAxis | NewAxis
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ElementTarget:
     """``array[indices]`` as the target of a store."""
 
@@ -68,7 +69,7 @@ class ElementTarget:
     nonnegative: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FieldTarget:
     """``record.name`` as the target of a store."""
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sterna.compiler.ir.nodes import Const, Element, Expr, GetItem, HostRef, LocalArray, MakeTuple, SharedArray
+from sterna.frozen import frozen
 from sterna.types import (
     NONE,
     ArrayType,
@@ -38,7 +39,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rt:
     """A run-time value.
 
@@ -61,7 +62,7 @@ class Rt:
         return self.expr.type
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Static:
     """A host object that code may name but not hold: a function, class, module, dtype, string."""
 
@@ -69,7 +70,7 @@ class Static:
     capture: Capture | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TupleValue:
     """A tuple, named tuple or frozen dataclass (`struct` gives name, field names, is_tuple) by its items."""
 
@@ -94,7 +95,7 @@ class Closure:
     defaults: tuple[tuple[str, Value], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RangeValue:
     """``range(start, stop, step)``, all int."""
 
@@ -103,7 +104,7 @@ class RangeValue:
     step: Rt
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IterValue:
     """``enumerate`` (with its first number), ``zip`` or ``reversed`` over other iterables."""
 
@@ -112,7 +113,7 @@ class IterValue:
     start: Rt | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BoundMethod:
     """``value.name`` where it can only be called."""
 

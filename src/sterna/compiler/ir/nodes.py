@@ -13,7 +13,6 @@ Local variables are named, function-wide and mutable (`Local`, `Assign`); a para
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from sterna.frozen import frozen
@@ -473,7 +472,7 @@ class ErrorSite:
     site: SiteRef
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Function:
     """One specialised function.
 
@@ -484,14 +483,14 @@ class Function:
 
     name: str
     params: tuple[tuple[str, Type], ...]
-    locals: dict[str, Type] = field(hash=False)
-    returns: Type = field(default=BOOL)
+    locals: dict[str, Type]
+    returns: Type = BOOL
     body: tuple[Stmt, ...] = ()
     may_raise: bool = False
     ordinal: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Module:
     """A kernel with all device code it reaches; `functions[entry]` returns nothing.
 
@@ -501,7 +500,7 @@ class Module:
     """
 
     entry: str
-    functions: dict[str, Function] = field(hash=False)
+    functions: dict[str, Function]
     errors: tuple[ErrorSite, ...] = ()
     sources: tuple[tuple[str, str], ...] = ()
     manifest: Manifest | None = None

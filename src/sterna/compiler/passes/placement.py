@@ -13,13 +13,14 @@ region that reads it: that is cheaper than a load, and LLVM sees how addresses d
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from sterna.compiler.ir import nodes as ir
 from sterna.compiler.ir.rewrite import walk
 from sterna.compiler.passes import split_regions as S
 from sterna.compiler.passes.uniformity import Uniformity
+from sterna.frozen import frozen
 from sterna.types import Type
 
 __all__ = ["Placement", "Program", "all_steps", "exposed", "place", "regions_of"]
@@ -31,7 +32,7 @@ _CHEAP = (
 _INDICES = ("thread_idx.", "block_idx.", "block_dim.", "grid_dim.", "grid_index.", "grid_size.", "laneid", "warpsize")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Placement:
     """Locals by where they live."""
 
@@ -40,7 +41,7 @@ class Placement:
     can_leave: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Program:
     """A kernel ready for block-at-a-time code."""
 

@@ -12,13 +12,13 @@ two halves of the method.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sterna.compiler.ir import nodes as ir
 from sterna.compiler.ir.rewrite import walk
 from sterna.compiler.passes.collectives import is_collective
 from sterna.compiler.passes.uniformity import Uniformity
+from sterna.frozen import frozen
 from sterna.types import BOOL, PYINT, Type
 
 __all__ = [
@@ -27,14 +27,14 @@ __all__ = [
 ]  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Region:
     """Statements that every active thread runs from start to end, in any order of threads."""
 
     body: tuple[ir.Stmt, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Collective:
     """A collective operation; its arguments are locals or constants."""
 
@@ -42,7 +42,7 @@ class Collective:
     operation: ir.Intrinsic
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BlockAssign:
     """A uniform local is assigned, once for the block."""
 
@@ -50,7 +50,7 @@ class BlockAssign:
     value: ir.Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BlockIf:
     """An `If` with a uniform test."""
 
@@ -59,7 +59,7 @@ class BlockIf:
     orelse: tuple[Step, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BlockFor:
     """A counted loop with uniform bounds; `target` is uniform."""
 
@@ -70,7 +70,7 @@ class BlockFor:
     body: tuple[Step, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BlockWhile:
     """A loop with a uniform test."""
 
@@ -78,7 +78,7 @@ class BlockWhile:
     body: tuple[Step, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MaskedIf:
     """An `If` whose test, the local `test`, differs between threads."""
 
@@ -87,7 +87,7 @@ class MaskedIf:
     orelse: tuple[Step, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MaskedLoop:
     """A loop that threads leave at different turns; `head` computes the local `test` before each."""
 
@@ -96,7 +96,7 @@ class MaskedLoop:
     body: tuple[Step, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Jump:
     """``break``, ``continue`` or ``return`` of all active threads at once."""
 

@@ -96,27 +96,26 @@ class LoadedObject:
         LinkError
             For a slot that is missing or has another size; nothing is written then.
         """
+        places: list[tuple[int, Sequence[int]]] = []
+        slots = self._slots
+        for name, values in words.items():
+            slot = slots.get(name)
+            if slot is None:
+                raise LinkError(f"the code has no slot {name!r}")
+            if slot[1] != _WORD * len(values):
+                raise LinkError(f"slot {name!r} has {slot[1]} bytes in the code and is given {len(values)} words")
+            places.append((slot[0], values))
         runs: list[tuple[int, list[int]]] = []
-        for address, values in sorted(self._checked(words)):
-            if runs and runs[-1][0] + _WORD * len(runs[-1][1]) == address:
+        end = 0
+        for address, values in sorted(places):
+            if address == end:
                 runs[-1][1].extend(values)
             else:
                 runs.append((address, list(values)))
+            end = address + _WORD * len(values)
         for address, run in runs:
             ctypes.memmove(address, struct.pack(f"={len(run)}Q", *run), _WORD * len(run))
         return len(runs)
-
-    def _checked(self, words: Mapping[str, Sequence[int]]) -> list[tuple[int, Sequence[int]]]:
-        places = []
-        for name, values in words.items():
-            slot = self._slots.get(name)
-            if slot is None:
-                raise LinkError(f"the code has no slot {name!r}")
-            address, size = slot
-            if size != _WORD * len(values):
-                raise LinkError(f"slot {name!r} has {size} bytes in the code and is given {len(values)} words")
-            places.append((address, values))
-        return places
 
     def unload(self) -> None:
         """Unmap the code; no launch may be running or follow."""

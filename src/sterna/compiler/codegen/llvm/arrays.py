@@ -5,17 +5,16 @@ An array value is (address, extents, byte strides unless C-ordered); see `layout
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sterna.compiler.codegen.llvm.builder import Builder
 from sterna.compiler.codegen.llvm.integers import int_constant
 from sterna.compiler.codegen.llvm.layout import Value, memory_type
+from sterna.frozen import frozen
 from sterna.types import ArrayType, RecordType, Scalar, itemsize
 
 __all__ = ["ArrayParts", "element_address", "parts_of", "slice_axis", "value_of"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArrayParts:
     """An array value taken apart; `strides` is None for a C-ordered array whose strides nobody needs yet."""
 

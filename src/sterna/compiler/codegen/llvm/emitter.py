@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sterna.compiler.codegen.llvm import arrays as A
@@ -30,6 +29,7 @@ from sterna.compiler.codegen.llvm.layout import (
 )
 from sterna.compiler.ir import nodes as ir
 from sterna.errors import UnsupportedError
+from sterna.frozen import frozen
 from sterna.types import OPAQUE, ArrayType, RecordRefType, RecordType, Scalar, Type, itemsize
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["FunctionEmitter", "Slot"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Slot:
     """Where one component of a local lives: an address, its type in a register and in memory."""
 

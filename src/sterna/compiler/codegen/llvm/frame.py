@@ -6,8 +6,9 @@ The launch state of the CPU is the structure of 64-bit fields below; a GPU targe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from sterna.frozen import frozen
 
 if TYPE_CHECKING:
     from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
@@ -24,7 +25,7 @@ HIDDEN_NAMES = ("%launch", "%block.x", "%block.y", "%block.z", "%thread.x", "%th
 HIDDEN_PARAMETERS = "ptr %launch, " + ", ".join(f"i64 {name}" for name in HIDDEN_NAMES[1:])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Frame:
     """Where a thread finds its indices: operands of the launch structure, block and thread."""
 

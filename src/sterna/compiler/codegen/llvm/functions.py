@@ -8,7 +8,6 @@ fail returns an ``i1`` first: true when the thread has failed and must leave.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
@@ -17,6 +16,7 @@ from sterna.compiler.codegen.llvm.layout import Value, components
 from sterna.compiler.codegen.llvm.statements import emit_body
 from sterna.compiler.ir import nodes as ir
 from sterna.compiler.ir.rewrite import walk
+from sterna.frozen import frozen
 
 if TYPE_CHECKING:
     from sterna.compiler.codegen.llvm.module import ModuleContext
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["FunctionInfo", "emit_call", "emit_function", "function_infos"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FunctionInfo:
     """How a device function is called."""
 

@@ -8,12 +8,12 @@ how wide a range is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from sterna.compiler.codegen.llvm.integers import int_constant
 from sterna.compiler.codegen.llvm.ranges import Interval, RangeAnalysis
 from sterna.compiler.ir import nodes as ir
+from sterna.frozen import frozen
 
 __all__ = ["Guard", "has_checks", "make_guard"]
 
@@ -21,7 +21,7 @@ _ACCESSES = (ir.Element, ir.Store, ir.Atomic, ir.View)
 _MOST_NODES = 4000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Guard:
     """An i1 that is true when the checks of `proven` (node identities) all hold; `complete` if no other is left."""
 

@@ -116,6 +116,7 @@ class ModuleContext:
 
     def print_line(self, e: FunctionEmitter, node: ir.Print) -> None:
         """A ``print``."""
+        self.prints.append(None)
         emit_print(e, node)
 
     def slot_word(self, e: FunctionEmitter, slot: str, index: int) -> str:

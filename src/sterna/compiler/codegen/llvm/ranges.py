@@ -9,13 +9,13 @@ matters for affine indices, and a range that is too wide only costs speed (see `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sterna.compiler.codegen.llvm.integers import int_constant
 from sterna.compiler.ir import nodes as ir
 from sterna.compiler.ir.rewrite import walk
 from sterna.compiler.passes.placement import exposed
+from sterna.frozen import frozen
 from sterna.types import ArrayType, Scalar
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _PURE = (
 _UNIFORM_OPERATIONS = ("block_idx.", "block_dim.", "grid_dim.", "grid_size.", "warpsize")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Interval:
     """Least and greatest value (int64 operands) and flags (i1 operands) that void them."""
 

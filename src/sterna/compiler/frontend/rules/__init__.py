@@ -10,18 +10,18 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Any
 
 from sterna.compiler.frontend.frame import Frame
 from sterna.compiler.frontend.values import Value
+from sterna.frozen import frozen
 
 __all__ = ["LANGUAGE", "RULES", "Rule", "find_rule", "language_rule", "typing_rule"]
 
 Typing = Callable[[Frame, ast.AST, list[Value]], Value]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rule:
     """How a call is typed.
 
