@@ -160,7 +160,16 @@ class DriverDouble:
     def _cuMemFreeHost(self, host: int) -> None:
         del self.live[host]
 
+    def _check_symbol(self, target: int, nbytes: int) -> None:
+        """A copy into a module's variables stays inside one of them, as the driver demands."""
+        for module in self.modules.values():
+            if any(base <= target < base + memory.nbytes for base, memory in module.memory.items()) and not any(
+                address <= target and target + nbytes <= address + size for address, size in module.symbols.values()
+            ):
+                raise DriverError("cuMemcpyHtoDAsync_v2", 1, "CUDA_ERROR_INVALID_VALUE", "not inside one symbol")
+
     def _cuMemcpyHtoDAsync_v2(self, target: int, source: Any, nbytes: int, stream: int) -> None:
+        self._check_symbol(target, nbytes)
         ctypes.memmove(target, source, nbytes)
 
     def _cuMemcpyDtoHAsync_v2(self, target: int, source: int, nbytes: int, stream: int) -> None:

@@ -55,10 +55,12 @@ class Place:
         with sterna.on(self.name):
             moved = [self._to_device(arg) for arg in args]
             configure(kernel)(*moved)
-            sterna.synchronize()
-            for host, there in zip(args, moved, strict=True):
-                if there is not host and isinstance(host, np.ndarray):
-                    host[...] = there.copy_to_host()
+            try:
+                sterna.synchronize()
+            finally:  # what threads wrote before one failed counts too
+                for host, there in zip(args, moved, strict=True):
+                    if there is not host and isinstance(host, np.ndarray):
+                        host[...] = there.copy_to_host()
 
     def _to_device(self, arg: Any) -> Any:
         if isinstance(arg, np.ndarray) and not self.shares_memory:

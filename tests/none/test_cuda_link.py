@@ -108,8 +108,9 @@ def test_words_are_in_their_slots(cu):
     for record in compiled.relocations:
         values = compiled.words[record.slot]
         for module in cu.modules.values():
-            address, size = module.symbols[record.slot]
-            assert size == 8 * record.words
+            base, total = module.symbols["sterna_refs"]
+            assert total == 8 * compiled.image.manifest.table_words
+            address, size = base + 8 * record.index, 8 * record.words
             if record.kind.value != "buffer":
                 assert struct.unpack(f"={record.words}Q", ctypes.string_at(address, size)) == values
     by_path = {r.path: compiled.words[r.slot] for r in compiled.relocations}
@@ -128,7 +129,7 @@ def test_any_number_of_records_is_one_look_up_and_one_copy(cu, count):
     (module,) = cu.modules.values()
     compiled = kernel.specialize(x, device="cuda")
     for record in compiled.relocations:
-        address, _ = module.symbols[record.slot]
+        address = module.symbols["sterna_refs"][0] + 8 * record.index
         expected = names[record.path.removeprefix("globals:")].word
         assert ctypes.c_uint64.from_address(address).value == expected
 
@@ -177,7 +178,7 @@ def test_global_is_rewritten_in_place(cu):
     try:
         assert cu.count("cuMemcpyHtoDAsync_v2") >= 1
         assert cu.count("cuModuleLoadDataEx") == 0
-        assert words_of(cu, "sterna_ref_0")[0] == int(np.float32(7).view(np.uint32))
+        assert words_of(cu, "sterna_refs")[0] == int(np.float32(7).view(np.uint32))
     finally:
         GAIN.value = previous
 
@@ -238,7 +239,7 @@ def test_after_a_reset_everything_is_loaded_and_patched_again(cu):
     x = sterna.zeros(1, np.float32, device)
     one[1, 1](x)
     assert cu.count("cuModuleLoadDataEx") == cu.count("cuModuleGetFunction") == cu.count("cuLaunchKernel") == 1
-    assert words_of(cu, "sterna_ref_0")[0] == GAIN.word
+    assert words_of(cu, "sterna_refs")[0] == GAIN.word
 
 
 def test_a_refused_cubin_falls_back_to_ptx_and_then_is_kept(cu, tmp_path, monkeypatch):
@@ -277,7 +278,8 @@ def test_code_and_manifest_that_disagree_are_refused(cu):
     wrong = replace(image, manifest=Manifest(image.manifest.strategy, (replace(records[0], words=2),)))
     with pytest.raises(LinkError):
         link(wrong, one.function, sterna.device("cuda"), arg_layout((ArrayType(FLOAT32, 1, "C"),)))
-    missing = replace(image, manifest=Manifest(image.manifest.strategy, (replace(records[0], slot="sterna_ref_9"),)))
+    table = sterna.kernel(strategy="table")(one.function).build("float32[:]", target="cuda-sm_90").image
+    missing = replace(image, payloads=table.payloads)
     with pytest.raises(LinkError, match="no such symbol"):
         link(missing, one.function, sterna.device("cuda"), arg_layout((ArrayType(FLOAT32, 1, "C"),)))
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from sterna.array import interop
 from sterna.array.memory import Memory, view_of
+from sterna.typeof import is_aligned
 from sterna.types import from_dtype
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Array:
         self.shape: tuple[int, ...] = view.shape
         self.strides: tuple[int, ...] = view.strides
         self.dtype: np.dtype[Any] = view.dtype
-        self.__sterna_key__ = (view.dtype, view.ndim, view.flags.num & _KEY_FLAGS)
+        self.__sterna_key__ = (view.dtype, view.ndim, view.flags.num & _KEY_FLAGS, is_aligned(view))
 
     @classmethod
     def allocate(cls, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Array:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -86,7 +87,8 @@ def generate(module: Module, target: Target, options: CompileOptions) -> tuple[s
     """LLVM IR of a module, as text, and its launch facts."""
     if options.cluster and int(target.arch[3:]) < 90:
         raise UnsupportedError(f"a cluster on {target.arch}", hint="clusters exist from sm_90 on")
-    profile = cuda_profile(target.arch, options.fastmath, bool(module.places))
+    layout = str(_machine(target.arch, _level(options)).target_data)
+    profile = replace(cuda_profile(target.arch, options.fastmath, bool(module.places)), data_layout=layout)
     context = SimtContext(module, profile, options, str(target))
     parts = [emit_entry(context)]
     body = context.text(parts)

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from functools import lru_cache
 
 from sterna.errors import LinkError
 from sterna.frozen import frozen
 
-__all__ = ["Cubin", "Entry", "Slot", "read_cubin", "read_variables"]
+__all__ = ["Cubin", "Entry", "Slot", "read_cubin"]
 
 _FILE_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")
@@ -27,7 +26,6 @@ _SHT_SYMTAB, _SHT_NOBITS = 2, 8
 _STT_OBJECT, _STT_FUNC = 1, 2
 _STB_GLOBAL = 1
 _STO_ENTRY = 0x10
-_VARIABLE = _STB_GLOBAL << 4 | _STT_OBJECT
 _REGCOUNT, _FRAME_SIZE, _MAX_THREADS, _MIN_STACK = 0x2F, 0x11, 0x05, 0x12
 _SIZED = 4
 
@@ -86,37 +84,6 @@ def read_cubin(data: bytes) -> Cubin:
         sections, flags, version = _sections(data)
         symbols = list(_symbols(data, sections))
         return Cubin(_arch(flags, version), _entries(data, sections, symbols), _variables(symbols))
-    except (struct.error, IndexError, ValueError) as error:
-        raise LinkError(f"the stored cubin is damaged: {error}") from error
-
-
-@lru_cache(maxsize=64)
-def read_variables(data: bytes) -> dict[str, Slot]:
-    """The visible variables of a cubin, and nothing else of it: what linking needs, read in one pass.
-
-    Raises
-    ------
-    LinkError
-        As `read_cubin`.
-    """
-    try:
-        header = _FILE_HEADER.unpack_from(data)
-        table, size, count = header[6], header[11], header[12]
-        if header[0][:6] != b"\x7fELF\x02\x01" or header[2] != _EM_CUDA or size != _SECTION_HEADER.size:
-            raise LinkError("the stored code is not a cubin (a 64-bit ELF file for CUDA)")
-        headers = list(_SECTION_HEADER.iter_unpack(data[table : table + count * size]))
-        found = {}
-        for section in headers:
-            if section[1] != _SHT_SYMTAB:
-                continue
-            strings = headers[section[6]]
-            names = data[strings[4] : strings[4] + strings[5]]
-            for name, info, _, place, value, length in _SYMBOL.iter_unpack(data[section[4] : section[4] + section[5]]):
-                if info == _VARIABLE and place:
-                    found[names[name : names.index(b"\0", name)].decode("ascii", "backslashreplace")] = Slot(
-                        place, value, length
-                    )
-        return found
     except (struct.error, IndexError, ValueError) as error:
         raise LinkError(f"the stored cubin is damaged: {error}") from error
 

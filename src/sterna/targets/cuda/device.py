@@ -6,6 +6,8 @@ raised, and what it printed, comes at the next synchronise or copy.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import ctypes
 import math
 import threading
@@ -19,7 +21,7 @@ import numpy as np
 from sterna.errors import LinkError
 from sterna.runtime.config import Triple
 from sterna.runtime.devices import active_stream
-from sterna.runtime.exceptions import PendingFailures
+from sterna.runtime.exceptions import PendingFailures, report_unobserved
 from sterna.targets.base import Limits, Target
 from sterna.targets.cuda.context import Context
 from sterna.targets.cuda.driver import driver, is_available
@@ -87,6 +89,7 @@ class CudaDevice:
         self.pending = PendingFailures()
         self._lock = threading.Lock()
         self._watched: dict[int, CudaModule] = {}
+        self._finishes_with: Any = None
         self._modules: weakref.WeakSet[CudaModule] = weakref.WeakSet()
         self._loader: tuple[int, int] = (-1, 0)
         self._foreign: dict[int, _ForeignStream] = {}
@@ -111,8 +114,7 @@ class CudaDevice:
         ImageRefused
             When the driver takes neither its cubin nor its PTX.
         """
-        handle, cubin = load_code(self, image)
-        module = CudaModule(self, image, handle, cubin, layout.size)
+        module = CudaModule(self, image, load_code(self, image), layout.size)
         self._modules.add(module)
         return module
 
@@ -316,6 +318,18 @@ class CudaDevice:
         """A kernel that may fail or print was launched: look at its record at the next synchronise."""
         with self._lock:
             self._watched[id(module)] = module
+            if self._finishes_with is not driver():
+                self._finishes_with = driver()
+                atexit.register(self._finish, self._finishes_with)
+
+    def _finish(self, cu: Any) -> None:
+        """At the end of the process: report what nothing has synchronised after."""
+        with contextlib.suppress(Exception):  # the driver may be gone, or this is a forked child
+            if self._watched and driver() is cu:
+                self.context.enter().cuCtxSynchronize()
+                with contextlib.suppress(Exception):
+                    self._collect_all(True)
+                report_unobserved()
 
     def unwatch(self, module: CudaModule) -> None:
         """The kernel is being unloaded."""
@@ -325,16 +339,19 @@ class CudaDevice:
     def collect(self, is_idle: bool = False) -> None:
         """Look at the records of launched kernels, write what was printed, and raise the first exception."""
         if self._watched:
-            with self._lock:
-                watched = list(self._watched.values())
-                if is_idle:
-                    self._watched.clear()
-            for module in watched:
-                module.collect(is_idle)
-            if "print_buffer" in self.__dict__:
-                self.print_buffer.drain(is_idle)
+            self._collect_all(is_idle)
         if self.pending.any:
             self.pending.raise_first()
+
+    def _collect_all(self, is_idle: bool) -> None:
+        with self._lock:
+            watched = list(self._watched.values())
+            if is_idle:
+                self._watched.clear()
+        for module in watched:
+            module.collect(is_idle)
+        if "print_buffer" in self.__dict__:
+            self.print_buffer.drain(is_idle)
 
     def synchronize(self) -> None:
         """Wait for everything on the device; raise the first exception of a kernel since the last call."""

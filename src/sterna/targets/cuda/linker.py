@@ -25,7 +25,7 @@ def link_ptx(ptx: bytes, arch: str, line_info: bool, level: int) -> bytes:
     line_info : bool
         Keep the line table.
     level : int
-        Optimisation level, 0 to 3.
+        Optimisation level; the library knows 0 and the highest.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def link_ptx(ptx: bytes, arch: str, line_info: bool, level: int) -> bytes:
         from cuda.bindings import nvjitlink
     except ImportError:
         return _link_with_driver(ptx, level)
-    options = [f"-arch={arch}", f"-O{level}", *(["-lineinfo"] if line_info else [])]
+    options = [f"-arch={arch}", "-O3" if level else "-O0", *(["-lineinfo"] if line_info else [])]
     try:
         handle = nvjitlink.create(len(options), options)
     except Exception as error:  # the library itself is missing, or does not know the architecture

@@ -38,8 +38,8 @@ _REFUSALS = frozenset(
 )
 
 
-def load_code(device: CudaDevice, image: KernelImage) -> tuple[int, bytes | None]:
-    """Load an image; gives the module's handle, and the cubin if that is what was loaded.
+def load_code(device: CudaDevice, image: KernelImage) -> int:
+    """Load an image; gives the module's handle.
 
     Raises
     ------
@@ -50,12 +50,12 @@ def load_code(device: CudaDevice, image: KernelImage) -> tuple[int, bytes | None
     cubin, ptx = image.payloads.get("cubin"), image.payloads.get("ptx")
     if cubin is not None and _can_run(image.arch, device.target.arch):
         try:
-            return _load(device, cubin, said, ()), cubin
+            return _load(device, cubin, said, ())
         except DriverError as error:
             _note(error, "cubin", said)
     if ptx is not None:
         try:
-            return _load(device, ptx + b"\0", said, (_LINE_INFO,)), None
+            return _load(device, ptx + b"\0", said, (_LINE_INFO,))
         except DriverError as error:
             _note(error, "ptx", said)
     raise _refused(device, image, said)

@@ -1,8 +1,8 @@
 """One image loaded in one context: its slots, its function, its launches.
 
 The order of linking is the order of the calls here: load the code, look the slots up, check and write them, and only
-then get the function.  Where every slot lies is read from the cubin's own symbol table, so that one look-up and
-one copy serve any number of neighbouring slots.
+then get the function.  All slots are parts of one symbol, in the manifest's order, so that one look-up and one copy
+serve any number of them; the driver refuses a copy that reaches past one symbol.
 
 A launch is `CudaModule.launch` and nothing else: one call of the driver, with the arguments and the state words behind
 them in one buffer.
@@ -21,10 +21,10 @@ from sterna.relocation.record import WORD_BYTES, RelocationRecord
 from sterna.runtime.config import LaunchConfig
 from sterna.runtime.exceptions import Failure
 from sterna.targets.base import ModuleLost
-from sterna.targets.cuda.cubin import Slot, read_variables
 from sterna.targets.cuda.driver import DriverError, driver
 from sterna.targets.cuda.memory import CudaMemory, new_handle
 from sterna.targets.cuda.streams import Event
+from sterna.targets.cuda.target import SLOTS
 
 if TYPE_CHECKING:
     from sterna.image.format import KernelImage
@@ -65,16 +65,16 @@ class CudaModule:
         The live kernel function, which error reports start from; the linker sets it.
     """
 
-    def __init__(self, device: CudaDevice, image: KernelImage, handle: int, cubin: bytes | None, size: int) -> None:
+    def __init__(self, device: CudaDevice, image: KernelImage, handle: int, size: int) -> None:
         self.function: FunctionType | None = None
         self.device, self.image = device, image
         self._handle, self._generation = handle, device.context.generation
-        self._variables: dict[str, Slot] | None = None if cubin is None else read_variables(cubin)
         self._padding = bytes(-size % WORD_BYTES)
         self._kernel: Any = None
         self._table: CudaMemory | None = None
         self._record = device.records.take()
-        self._addresses: dict[str, int] = {}
+        self._records = {record.slot: record for record in image.manifest}
+        self._slots: tuple[int, int | None] | None = None
         self._prepared: _Prepared | None = None
         self._configs: dict[LaunchConfig, _Prepared] = {}
         self._raises = bool(image.facts.get("raises", True))
@@ -91,10 +91,12 @@ class CudaModule:
 
     def slot_size(self, name: str) -> int | None:
         """Bytes of the slot `name`, or None if the code has none of that name."""
-        if self._variables is not None:
-            slot = self._variables.get(name)
-            return None if slot is None else slot.size
-        return self._look_up(name)[1]
+        if self._slots is None:
+            self._slots = self._look_up(SLOTS)
+        size, right = self._slots[1], WORD_BYTES * self.image.manifest.table_words
+        if size is None or name not in self._records:
+            return None
+        return size if size != right else WORD_BYTES * self._records[name].words
 
     def _look_up(self, name: str) -> tuple[int, int | None]:
         """Address and size of a variable, from the driver."""
@@ -109,32 +111,15 @@ class CudaModule:
         return address.value, size.value
 
     def write_slots(self, words: Mapping[str, Sequence[int]]) -> None:
-        """Deliver words to named slots, neighbouring ones in one copy; the kernel can be launched then."""
+        """Deliver words to named slots, all in one copy; the kernel can be launched then."""
         if words:
-            self._find(list(words))
-            data = {self._addresses[name]: struct.pack(f"={len(w)}Q", *w) for name, w in words.items()}
-            self.device.write_now(_join(data))
+            base, size = self._slots or self._look_up(SLOTS)
+            content = bytearray(size or 0)
+            for name, values in words.items():
+                struct.pack_into(f"={len(values)}Q", content, WORD_BYTES * self._records[name].index, *values)
+            self.device.write_now({base: bytes(content)})
+            self._slots = base, size
         self._finish()
-
-    def _find(self, names: list[str]) -> None:
-        """Addresses of slots: one look-up for each section of the code that holds some."""
-        if self._variables is None:
-            for name in names:
-                self._addresses[name] = self._look_up(name)[0]
-            return
-        bases: dict[int, int] = {}
-        for name in names:
-            slot: Slot = self._variables[name]
-            if slot.section not in bases:
-                address, size = self._look_up(name)
-                if size != slot.size:
-                    raise LinkError(
-                        f"kernel {self.image.name}: the driver says slot {name} has {size} "
-                        "bytes, its symbol table says "
-                        f"{slot.size}; the image is damaged"
-                    )
-                bases[slot.section] = address - slot.offset
-            self._addresses[name] = bases[slot.section] + slot.offset
 
     def set_table(self, words: Sequence[int]) -> None:
         """Deliver the relocation table of the ``table`` strategy; the kernel can be launched then."""
@@ -151,17 +136,17 @@ class CudaModule:
         LinkError
             When the code has the word baked in.
         """
-        address = self._addresses.get(record.slot)
-        if address is None and self._table is not None:
-            address = self._table.address + WORD_BYTES * record.index
-        if address is None:
+        base = self._slots[0] if self._table is None and self._slots is not None else 0
+        if self._table is not None:
+            base = self._table.address
+        if not base:
             raise LinkError(
                 f"kernel {self.image.name}: the value of {record.path!r} is baked into the code and cannot be changed; "
                 "use the strategy 'patch' or 'table'"
             )
         if self._generation != self.device.context.generation:
             return
-        self.device.write_word(address, word, stream)
+        self.device.write_word(base + WORD_BYTES * record.index, word, stream)
 
     def _finish(self) -> None:
         cu = self.device.context.enter()
@@ -370,17 +355,3 @@ class CudaModule:
 
 def _unloaded(*args: Any) -> int:
     raise LinkError("this kernel was unloaded")
-
-
-def _join(data: Mapping[int, bytes]) -> dict[int, bytes]:
-    """Address → bytes, neighbours put together; gaps of padding below two words are filled with zeros."""
-    joined: dict[int, bytearray] = {}
-    last = None
-    for address in sorted(data):
-        gap = None if last is None else address - (last + len(joined[last]))
-        if last is not None and gap is not None and 0 <= gap < WORD_BYTES:
-            joined[last] += bytes(gap) + data[address]
-        else:
-            last = address
-            joined[last] = bytearray(data[address])
-    return {address: bytes(value) for address, value in joined.items()}

@@ -12,6 +12,7 @@ from sterna.targets.base import Limits, Target
 __all__ = [
     "ARCHITECTURES",
     "DEFAULT_ARCHITECTURE",
+    "SLOTS",
     "compiler_versions",
     "default_target",
     "parse_target",
@@ -26,6 +27,9 @@ ARCHITECTURES: dict[str, str] = {
 
 DEFAULT_ARCHITECTURE = "sm_75"
 """What ``cuda`` without an architecture means where no device was asked: the PTX runs everywhere."""
+
+SLOTS = "sterna_refs"
+"""The one symbol that holds the words of all records of an image, in the manifest's order."""
 
 _LINKERS = ("nvidia-nvjitlink", "nvidia-nvjitlink-cu13", "nvidia-nvjitlink-cu12")
 

@@ -30,7 +30,7 @@ from sterna.compiler.codegen.llvm.layout import (
 from sterna.compiler.ir import nodes as ir
 from sterna.errors import UnsupportedError
 from sterna.frozen import frozen
-from sterna.types import OPAQUE, ArrayType, RecordRefType, RecordType, Scalar, Type, itemsize
+from sterna.types import OPAQUE, ArrayType, RecordRefType, RecordType, Scalar, Type, field_align, itemsize
 
 if TYPE_CHECKING:
     from sterna.compiler.codegen.llvm.frame import Frame
@@ -443,7 +443,7 @@ def _element(e: FunctionEmitter, node: ir.Element) -> Value:
         return (address,)
     assert isinstance(node.array.type, ArrayType)
     assert isinstance(node.type, Scalar)
-    return e.load(node.type, address, node.array.type.space)
+    return e.load(node.type, address, node.array.type.space, node.array.type.align)
 
 
 def _field_ref(e: FunctionEmitter, node: ir.FieldRef) -> Value:
@@ -461,13 +461,7 @@ def _field_ref(e: FunctionEmitter, node: ir.FieldRef) -> Value:
     if isinstance(node.type, RecordRefType):
         return (address,)
     assert isinstance(node.type, Scalar)
-    return e.load(node.type, address, t.space, align=field_align(t.record, field.offset, node.type))
-
-
-def field_align(record: RecordType, offset: int, t: Scalar) -> int:
-    """Alignment that a field certainly has: natural in an aligned dtype, 1 byte in a packed one."""
-    size = t.bits // (16 if t.kind == "c" else 8)
-    return size if offset % size == 0 and record.itemsize % size == 0 else 1
+    return e.load(node.type, address, t.space, field_align(t.record, t.align, field))
 
 
 def _view(e: FunctionEmitter, node: ir.View) -> Value:

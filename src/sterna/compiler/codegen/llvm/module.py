@@ -67,7 +67,7 @@ class ModuleContext:
             "!{i64 1, i64 1025}",
             f"!{{i64 0, i64 {2**63 - 1}}}",
         ]
-        self._words = {r.slot: r.words for r in module.manifest} if module.manifest is not None else {}
+        self._records = {r.slot: r for r in module.manifest or ()}
         self._slots: dict[str, int] = {}
         self.lines = LineTable(self)
 
@@ -121,7 +121,12 @@ class ModuleContext:
 
     def slot_word(self, e: FunctionEmitter, slot: str, index: int) -> str:
         """A word of a relocation slot: a visible global that the loader writes before the first launch."""
-        self._slots[slot] = max(self._slots.get(slot, 0), index + 1, self._words.get(slot, 0))
+        record = self._records.get(slot)
+        if self.profile.slot_symbol and record is not None:
+            slot, index = self.profile.slot_symbol, record.index + index
+            self._slots[slot] = sum(r.words for r in self._records.values())
+        else:
+            self._slots[slot] = max(self._slots.get(slot, 0), index + 1, 0 if record is None else record.words)
         place, pointer = f"@{slot}", f"ptr {self.profile.slot_space}"
         if index:
             place = f"getelementptr inbounds (i8, {pointer}@{slot}, i64 {8 * index})"
@@ -146,6 +151,8 @@ class ModuleContext:
         device = {name: f for name, f in self.module.functions.items() if name != self.module.entry}
         functions = [emit_function(self, f, self.infos[name]) for name, f in device.items()]
         lines = ['source_filename = "kernel"', f'target triple = "{self.profile.triple}"']
+        if self.profile.data_layout:
+            lines.insert(1, f'target datalayout = "{self.profile.data_layout}"')
         for slot in sorted(self._slots, key=self._slot_order):
             space, words = self.profile.slot_space, self._slots[slot]
             lines.append(
@@ -163,5 +170,5 @@ class ModuleContext:
         return self.profile.legalise("\n".join(lines) + "\n")
 
     def _slot_order(self, slot: str) -> tuple[int, str]:
-        order = list(self._words)
+        order = list(self._records)
         return (order.index(slot) if slot in order else len(order)), slot

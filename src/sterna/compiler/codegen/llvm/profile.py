@@ -29,10 +29,15 @@ class LLVMProfile:
     ----------
     triple, cpu, features : str
         As LLVM names them.
+    data_layout : str
+        LLVM's data layout string, which says how values are aligned; empty for LLVM's defaults.
     native_half : bool
         Whether float16 converts to and from float32 in one instruction.
     slot_space : str
         Address space of relocation slots, with a trailing space (``addrspace(1) ``), or empty.
+    slot_symbol : str
+        One global that holds the slots of all records, where the loader can write one symbol at a time only; empty: a
+        global for each record.
     atomic_scope : str
         Scope of atomic operations, with a trailing space (``syncscope("device") ``), or empty for the system's.
     hidden_parameters : str
@@ -48,8 +53,10 @@ class LLVMProfile:
     triple: str
     cpu: str = ""
     features: str = ""
+    data_layout: str = ""
     native_half: bool = True
     slot_space: str = ""
+    slot_symbol: str = ""
     atomic_scope: str = ""
     hidden_parameters: str = HIDDEN_PARAMETERS
     gathers_failures: bool = False

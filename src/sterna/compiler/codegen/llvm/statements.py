@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from sterna.compiler.codegen.llvm.emitter import FunctionEmitter, field_align
+from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
 from sterna.compiler.codegen.llvm.guards import Guard, has_checks, make_guard
 from sterna.compiler.codegen.llvm.integers import int_constant, range_count
 from sterna.compiler.codegen.llvm.ranges import RangeAnalysis
 from sterna.compiler.ir import nodes as ir
 from sterna.compiler.ir.rewrite import walk
-from sterna.types import ArrayType, RecordRefType, Scalar
+from sterna.types import ArrayType, RecordRefType, Scalar, field_align
 
 __all__ = ["emit_body"]
 
@@ -39,7 +39,7 @@ def _store(e: FunctionEmitter, node: ir.Store) -> None:
         source = node.value.type
         if not isinstance(source, Scalar):
             value = value[:1]  # an identity word
-        e.store(array.dtype, address, value, array.space)
+        e.store(array.dtype, address, value, array.space, array.align)
     else:
         _copy_record(e, address, value[0], array.dtype.itemsize)
 
@@ -56,7 +56,7 @@ def _store_field(e: FunctionEmitter, node: ir.StoreField) -> None:
     address = e.b.op(f"getelementptr inbounds i8, ptr {e.one(node.record)}, i64 {field.offset}")
     if isinstance(field.type, Scalar) and not field.shape:
         part = value if isinstance(node.value.type, Scalar) else value[:1]
-        e.store(field.type, address, part, ref.space, align=field_align(ref.record, field.offset, field.type))
+        e.store(field.type, address, part, ref.space, field_align(ref.record, ref.align, field))
     else:
         size = field.type.bits // 8 if isinstance(field.type, Scalar) else field.type.itemsize  # type: ignore[union-attr]
         for extent in field.shape:
