@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PARTS = ("imports", "first_launch", "compiling", "linking", "launching", "throughput")
+PARTS = ("imports", "first_launch", "compiling", "linking", "launching", "throughput", "simulator")
 
 
 def main() -> None:

@@ -110,6 +110,10 @@ class Kernel:
     def __repr__(self) -> str:
         return f"<sterna.kernel {self.function.__module__}.{self.function.__qualname__}>"
 
+    def __reduce__(self) -> str:
+        """Pickled and copied as functions are: by name, and as itself."""
+        return self.function.__qualname__
+
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         raise DeviceOnlyError(
             f"kernel {self.function.__qualname__} is launched, not called: "

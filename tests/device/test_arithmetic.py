@@ -421,3 +421,33 @@ def test_floats_out_of_an_integers_range(device: Place, source, target):  # NumP
     out = np.zeros(x.size, target)
     device.over(store_convert, x.size, x, out)
     assert_same(out, np.array([numpy_integer(float(v), target) for v in x], target), label=target)
+
+
+@sterna.kernel
+def python_and_numpy_bools(a, out):
+    i = sterna.grid(1)
+    python = i > 0
+    out[i, 0] = a[i] + True
+    out[i, 1] = python + a[i]
+    out[i, 2] = a[i] * python
+    out[i, 3] = ~(a[i] & True)
+    out[i, 4] = ~(python ^ a[i])
+    out[i, 5] = python + True
+    out[i, 6] = a[i] + 1
+    out[i, 7] = a[i] / True
+
+
+def test_a_python_bool_beside_a_numpy_bool_is_one(place: Place):
+    a, out = np.array([False, True]), np.zeros((2, 8), np.int64)
+    place.over(python_and_numpy_bools, 2, a, out)
+    assert out.tolist() == [[1, 0, 0, 1, 1, 1, 1, 0], [1, 1, 1, 0, 1, 2, 2, 1]]
+
+
+@sterna.kernel
+def difference_of_bools(a, out):
+    out[0] = a[0] - True
+
+
+def test_a_python_bool_is_not_subtracted_from_a_numpy_bool(place: Place):
+    with pytest.raises(TypeError if place.is_interpreter else sterna.errors.CompileError, match="subtract"):
+        place.launch(difference_of_bools, 1, 1, np.ones(1, bool), np.zeros(1))

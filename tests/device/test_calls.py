@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import sterna
 from helpers.compare import assert_same
 from helpers.launching import Place
+from sterna import local
 
 
 def square(x):
@@ -153,3 +155,114 @@ def test_builtins(place: Place):
         [1, 0, 0, 0], [1, 1, 1, 0], [3] * 4, [0, 0.5, 1, 1.5],
     ]  # fmt: skip
     assert_same(out, np.array([np.asarray(row, np.float64) for row in rows]), signed_zero=False)
+
+
+def descend(n):
+    return 0 if n == 0 else 1 + descend(n - 1)
+
+
+def is_even(n):
+    return True if n == 0 else is_odd(n - 1)
+
+
+def is_odd(n):
+    return False if n == 0 else is_even(n - 1)
+
+
+def count_up(x, n):
+    x[0] += 1
+    if n > 0:
+        count_up(x, n - 1)
+
+
+@sterna.kernel
+def deep(n, x, out):
+    i = sterna.grid(1)
+    if i == 1:
+        out[0] = descend(n)
+        out[1] = is_even(n)
+        count_up(x, n)
+
+
+def test_recursion_hundreds_of_calls_deep(place: Place):
+    x, out = np.zeros(1), np.zeros(2, np.int64)
+    place.launch(deep, 1, 2, 800, x, out)
+    assert out.tolist() == [800, 1]
+    assert x[0] == 801
+
+
+@pytest.mark.parametrize("depth", [5000, 10**9])
+def test_a_recursion_without_end_raises(place: Place, depth):
+    with pytest.raises(RecursionError, match="maximum recursion depth exceeded"):
+        place.launch(deep, 1, 2, depth, np.zeros(1), np.zeros(2, np.int64))
+
+
+def many_branches(x):
+    a, b = local.array(4, np.float64), local.array((2, 2), np.int32)
+    for k in range(4):
+        a[k] = x * k
+        b[k // 2, k % 2] = k
+    total = 0.0
+    for k in range(4):
+        if k == 0:
+            total += a[k] + 1
+        elif k == 1:
+            total += a[k] * 2
+        elif k == 2:
+            total += a[k] * 3 - x
+        elif a[1] > 2 and a[2] > 4:
+            total += a[k] * 4 + a[0]
+        else:
+            total -= a[3] * b[0, 1] + a[1] * b[1, 0] + a[2] * b[1, 1]
+    total += a[1] * a[2] + a[2] * a[3] + a[1] * a[3]
+    for k in range(4):
+        a[k] += total * b[k // 2, k % 2]
+    return a[0] + a[1] - a[2] * 2 + a[3]
+
+
+def remember(n):
+    a = local.array(8, np.int64)
+    a[n] = n * n
+    below = remember(n - 1) if n > 0 else 0
+    return below + a[n]
+
+
+@sterna.kernel
+def arrays_of_functions(x, out):
+    i = sterna.grid(1)
+    out[i, 0] = many_branches(x[i]) + many_branches(x[i] + 1)
+    out[i, 1] = remember(i + 2)
+
+
+def test_local_arrays_of_called_functions(place: Place):
+    x, out = np.arange(5.0), np.zeros((5, 2))
+    place.over(arrays_of_functions, 5, x, out)
+
+    def expected(v):
+        a = [v * k for k in range(4)]
+        last = a[3] * 4 if a[1] > 2 and a[2] > 4 else -(a[3] + a[1] * 2 + a[2] * 3)
+        total = a[0] + 1 + a[1] * 2 + a[2] * 3 - v + last + a[1] * a[2] + a[2] * a[3] + a[1] * a[3]
+        return a[0] + a[1] + total - 2 * (a[2] + 2 * total) + a[3] + 3 * total
+
+    assert out[:, 0].tolist() == [expected(v) + expected(v + 1) for v in x]
+    assert out[:, 1].tolist() == [sum(k * k for k in range(i + 3)) for i in range(5)]
+
+
+def with_a_large_array(n):
+    a = local.array(20000, np.float64)
+    a[n] = 1.0
+    return a[n] if n == 0 else a[n] + with_a_large_array(n - 1)
+
+
+@sterna.kernel
+def large_arrays(n, out):
+    out[0] = with_a_large_array(n)
+
+
+def test_recursion_with_large_arrays_ends_before_the_stack_does(place: Place):
+    out = np.zeros(1)
+    place.launch(large_arrays, 1, 1, 20, out)
+    assert out[0] == 21
+    if not place.is_interpreter:
+        with pytest.raises(RecursionError):
+            place.launch(large_arrays, 1, 1, 900, out)

@@ -132,6 +132,46 @@ def test_rounding_and_predicates(place: Place):
 
 
 @sterna.kernel
+def wholes_of_one(x, out):
+    out[0], out[1], out[2] = math.floor(x[0]), math.ceil(x[0]), math.trunc(x[0])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "uint8", "bool"])
+def test_wholes_of_every_type(place: Place, dtype):
+    value, out = np.array([1.75]).astype(dtype), np.zeros(3, np.int64)
+    place.launch(wholes_of_one, 1, 1, value, out)
+    assert out.tolist() == [1, 2 if value.dtype.kind == "f" else 1, 1]
+
+
+@sterna.kernel
+def parts(x, mantissas, exponents):
+    i = sterna.grid(1)
+    mantissas[i], exponents[i] = math.frexp(x[i])
+
+
+@sterna.kernel
+def mantissa_of_one(x, out):
+    out[0] = math.frexp(x[0])[0]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_frexp(place: Place, dtype):
+    x = np.concatenate([edges(dtype), np.array([1, -1, 0.5, 2, 3.75, -100], dtype)])
+    mantissas, exponents = np.zeros(x.size, dtype), np.zeros(x.size, np.int64)
+    place.over(parts, x.size, x, mantissas, exponents)
+    expected, powers = np.frexp(x)
+    assert_same(mantissas, expected)
+    assert exponents.tolist() == np.where(np.isfinite(x), powers, 0).tolist()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_frexp_of_one_value_in_many_threads(place: Place, dtype):
+    out = np.zeros(1, dtype)
+    place.launch(mantissa_of_one, 2, 64, np.array([-3], dtype), out)
+    assert out[0] == -0.75
+
+
+@sterna.kernel
 def special(x, out):
     i = sterna.grid(1)
     out[0, i] = math.erf(x[i])

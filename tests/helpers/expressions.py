@@ -224,5 +224,6 @@ class Expressions:
     def _rounded(self, wanted: str, scope: Scope, depth: int) -> str:
         a = self.strong(wanted, scope, depth).text
         if self.integer(0, 2) == 0:
-            return f"math.copysign({a}, {self.strong(wanted, scope, depth).text})"
+            sign = self.strong(wanted, scope, depth).text  # the sign of a computed NaN is nobody's promise
+            return f"math.copysign({a}, min({self.choose('0.0', '-0.0', '1.5')}, {sign}))"
         return f"{self.choose('math.sqrt', 'math.fabs', 'np.floor', 'np.ceil', 'np.trunc', 'np.rint')}({a})"

@@ -135,7 +135,9 @@ def test_recursion_with_a_return_type_to_be_found(function, given, returns) -> N
     def k(a, n):
         a[0] = function(n)
 
-    assert all(line.endswith(f"-> {returns}") for line in signatures(build(k, F1, given)))
+    lines = signatures(build(k, F1, given))
+    assert lines
+    assert all(line.endswith(f", .depth: int) -> {returns} raises") for line in lines)
 
 
 def test_a_recursion_that_widens_its_own_result() -> None:
@@ -148,7 +150,7 @@ def test_a_recursion_that_widens_its_own_result() -> None:
         a[0] = grow(n)
 
     assert signatures(build(k, F1, PYINT)) == [
-        "function test_a_recursion_that_widens_its_own_result_locals_grow.1(n: int) -> float"
+        "function test_a_recursion_that_widens_its_own_result_locals_grow.1(n: int, .depth: int) -> float raises"
     ]
 
 
@@ -164,7 +166,25 @@ def test_nested_functions_may_recur() -> None:
         a[0] = down(n)
 
     (line,) = signatures(build(k, F1, PYINT))
-    assert line.endswith(".0.down(m: int, :step: int) -> int")
+    assert line.endswith(".0.down(m: int, :step: int, .depth: int) -> int raises")
+
+
+def test_the_depth_of_a_recursion_is_counted_and_limited() -> None:
+    def on_the_way(n):
+        return fib(n)
+
+    def k(a, n):
+        a[0] = on_the_way(n)
+
+    module = build(k, F1, PYINT)
+    outer, inner = signatures(module)
+    assert outer.endswith("(n: int) -> int raises")  # not a part of the cycle, but it may fail
+    assert inner.endswith("(n: int, .depth: int) -> int raises")
+    lines = [line.strip() for line in lines_of(module)]
+    assert "if (.depth > 1000):" in lines
+    assert sum("(n, 1): int" in line for line in lines) == 1  # the call from outside
+    assert sum("(.depth + 1)" in line for line in lines) >= 1
+    assert [site.exception for site in module.errors] == ["IndexError", "RecursionError"]
 
 
 def test_a_function_that_returns_nothing_gives_none() -> None:

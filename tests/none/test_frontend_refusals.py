@@ -12,7 +12,7 @@ import pytest
 from helpers.frontend import TOY, build
 from helpers.modules import write_module
 from sterna.errors import CompileError, SignatureError, UnsupportedError
-from sterna.types import FLOAT32, INT32, PYINT, UINT8, ArrayType
+from sterna.types import FLOAT32, INT32, OPAQUE, PYINT, UINT8, ArrayType
 
 F1 = ArrayType(FLOAT32, 1)
 
@@ -201,6 +201,32 @@ def test_the_error_points_at_the_expression(make) -> None:
     assert Path(location.filename).read_text().splitlines()[location.line - 1] == location.text
 
 
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        ("b = -1\nif n:\n    b = u\na[0] = b", "if n:"),
+        ("b = -1\nfor j in range(n):\n    b = u\na[0] = b", "for j in range(n):"),
+        ("b = u\nwhile b > n:\n    if n == 3:\n        b = -1\n        continue\na[0] = b", "while b > n:"),
+        ("t = (1, -1)\nif n:\n    t = (1, u)\na[0] = t[1]", "if n:"),
+        ("a[0] = u if n else -1", "a[0] = u if n else -1"),
+        ("a[0] = u or -1", "a[0] = u or -1"),
+        ("f = lambda: u or -1\na[0] = f()", "f = lambda: u or -1"),
+    ],
+)
+def test_a_number_that_does_not_fit_where_paths_meet(make, body: str, line: str) -> None:
+    with pytest.raises(CompileError, match="the integer -1 does not fit uint8") as caught:
+        build(make(body).k, F1, PYINT, UINT8, INT32)
+    assert caught.value.kernel == "k"
+    assert caught.value.location is not None
+    assert caught.value.location.text.strip() == line
+    assert "np.int64" in caught.value.hint
+
+
+def test_a_variable_that_cannot_be_of_both_types_is_named(make) -> None:
+    with pytest.raises(CompileError, match="the type that 'b' has on another path"):
+        build(make("b = -1\nif n:\n    b = u\na[0] = b").k, F1, PYINT, UINT8, INT32)
+
+
 def test_an_error_in_a_callee_shows_its_line_and_what_it_was_called_with(make) -> None:
     module = make("a[0] = two(n)")
     with pytest.raises(CompileError, match=r"\[in two\(x: Python int\)\]") as caught:
@@ -235,3 +261,9 @@ def test_types_the_target_lacks_are_refused(make) -> None:
     target = replace(TOY, name="small", unsupported_types=frozenset({"float32"}))
     with pytest.raises(CompileError, match="target small has no float32"):
         build(make("pass").k, F1, PYINT, UINT8, INT32, target=target)
+
+
+def test_a_function_given_at_a_launch_is_only_an_identity(make) -> None:
+    with pytest.raises(CompileError, match="cannot be called") as caught:
+        build(make("a[0] = u(n)").k, F1, PYINT, OPAQUE, INT32)
+    assert "functions that it captures" in caught.value.hint

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import math
+import pickle
 import struct
 
 import numpy as np
@@ -137,3 +139,16 @@ def test_unknown_runtime_globals(name: str) -> None:
 def test_runtime_global_wants_a_name() -> None:
     with pytest.raises(TypeError):
         runtime_global(3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda g: pickle.loads(pickle.dumps(g))])
+@pytest.mark.parametrize(("value", "dtype"), [(3, "int32"), (-0.5, "float16"), (True, "bool"), (2**64 - 1, "uint64")])
+def test_a_copy_is_a_number_of_its_own(duplicate, value, dtype):
+    first, module = Global(value, dtype), Module()
+    first.attach(module, RECORD)
+    module.written.clear()
+    second = duplicate(first)
+    assert (second.value, second.dtype) == (first.value, first.dtype)
+    second.value = not value if dtype == "bool" else 7
+    assert first.value == value
+    assert module.written == []

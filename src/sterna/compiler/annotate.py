@@ -66,17 +66,18 @@ def _function_text(module: Module, function: Function, scan: Scan) -> str:
     located = locate(scan.functions[function.ordinal].function)
     path, name = module.sources[function.ordinal]
     nested = _NESTED.match(function.name)
+    parameters = [(name, t) for name, t in function.params if not name.startswith(".")]
     notes = _notes(function)
     first, last = 0, (getattr(located.node, "end_lineno", None) or located.def_line) - located.def_line
     if nested is not None:
         inner = "<lambda>" if nested[1] == "_lambda_" else nested[1]
         name, first, last = f"{name}.<locals>.{inner}", min(notes, default=0), max(notes, default=0)
     else:
-        notes[0] = {name: [t] for name, t in function.params} | notes.get(0, {})
+        notes[0] = {name: [t] for name, t in parameters} | notes.get(0, {})
     returns = "" if function.returns == VOID else f" -> {describe_type(function.returns)}"
-    parameters = ", ".join(f"{_shown(name)}: {describe_type(t)}" for name, t in function.params)
+    shown = ", ".join(f"{_shown(name)}: {describe_type(t)}" for name, t in parameters)
     where = f'File "{located.filename}", line {located.def_line + first}' + (f", {path}" if path else "")
-    return "\n".join([f"{name}({parameters}){returns}", f"  {where}", *_lines(located, range(first, last + 1), notes)])
+    return "\n".join([f"{name}({shown}){returns}", f"  {where}", *_lines(located, range(first, last + 1), notes)])
 
 
 def _lines(located: Located, lines: range, notes: dict[int, dict[str, list[Type]]]) -> Iterator[str]:

@@ -24,7 +24,7 @@ _UFUNCS: dict[str, str] = {
     "log1p": "log1p", "sqrt": "sqrt", "cbrt": "cbrt", "fabs": "fabs", "copysign": "copysign", "fmod": "fmod",
     "hypot": "hypot", "pow": "power", "degrees": "degrees", "radians": "radians", "nextafter": "nextafter",
 }  # fmt: skip
-_SPECIAL = ("erf", "erfc", "gamma", "lgamma", "remainder", "ulp")
+_SPECIAL = ("erf", "erfc", "gamma", "lgamma", "remainder")
 _PREDICATES = ("isnan", "isinf", "isfinite")
 _COMPLEX = (
     "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "exp", "log10",
@@ -133,6 +133,19 @@ def _frexp(x: Any) -> Any:
     return finish(mantissa), int(exponent)
 
 
+def _trunc(x: Any) -> int:
+    return int(math.trunc(x.item() if _is_strong(x) else x))  # NumPy's scalars but float64 have no __trunc__
+
+
+def _ulp(x: Any) -> Any:
+    (value,), finish = floating(x)
+    size = np.abs(value)
+    with np.errstate(all="ignore"):
+        step = np.spacing(size)
+        last = size - np.nextafter(size, type(size)(0))  # of the largest number: the step below it
+    return finish(size if np.isinf(size) else step if np.isfinite(step) or np.isnan(size) else last)
+
+
 def _real_of(dtype_type: Any) -> Any:
     return float if dtype_type is complex else np.zeros(0, dtype_type).real.dtype.type
 
@@ -157,7 +170,7 @@ def _table() -> tuple[dict[str, Any], dict[str, Any]]:
     real: dict[str, Any] = {name: _through_numpy(getattr(np, ufunc), float) for name, ufunc in _UFUNCS.items()}
     real |= {name: _through_python(getattr(math, name)) for name in _SPECIAL}
     real |= {name: _predicate(getattr(np, name)) for name in _PREDICATES}
-    real |= {"log": _log, "ldexp": _ldexp, "modf": _modf, "frexp": _frexp}
+    real |= {"log": _log, "ldexp": _ldexp, "modf": _modf, "frexp": _frexp, "ulp": _ulp, "trunc": _trunc}
     imaginary: dict[str, Any] = {
         name: _through_numpy(getattr(np, _UFUNCS[name]), complex) for name in _COMPLEX if hasattr(cmath, name)
     }

@@ -126,6 +126,10 @@ class Global:
         self._lock = threading.Lock()
         self._holders: list[tuple[weakref.ref[Any], RelocationRecord]] = []
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles are numbers of their own: no kernel that captures this one reads them."""
+        return Global, (self.value, self.dtype)
+
     @property
     def word(self) -> int:
         """Bits of the value as an unsigned 64-bit word."""

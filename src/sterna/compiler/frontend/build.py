@@ -28,7 +28,7 @@ from sterna.source.canonical import ordered_statements
 from sterna.source.captures import CaptureKind, Scan
 from sterna.source.locate import Located, locate
 from sterna.targets.base import Target
-from sterna.types import NONE, OPAQUE, TYPE_TAG, VOID, Type
+from sterna.types import BOOL, NONE, OPAQUE, TYPE_TAG, VOID, Type
 
 __all__ = ["Build", "Specialisation", "build_module"]
 
@@ -93,7 +93,7 @@ class Specialisation:
     function: Function | None = None
     raises: bool = False
     callees: tuple[str, ...] = ()
-    returns_pybool: bool = False
+    returns_pybool: bool = True
     hidden: Env = field(default_factory=dict)
     current: Frame | None = None
     relies_on: set[Specialisation] = field(default_factory=set)
@@ -219,7 +219,7 @@ class Build:
         from sterna.compiler.frontend.statements import function_body
 
         place = Place(self.located(spec.owner), spec.shown, self.kernel)
-        assumed = spec.returns, spec.static_return
+        assumed = spec.returns, spec.static_return, spec.returns_pybool
         spec.relies_on = set()
         frame = Frame(self, spec, place)
         spec.current = frame
@@ -236,8 +236,8 @@ class Build:
             frame.env[name] = slot
         settled = function_body(frame, spec.node)
         spec.returns, spec.static_return = frame.returns, frame.static_return
-        spec.returns_pybool = frame.return_pybool and bool(frame.returned)
-        changed = assumed != (spec.returns, spec.static_return)
+        spec.returns_pybool = frame.return_pybool and spec.returns in (None, BOOL)
+        changed = assumed != (spec.returns, spec.static_return, spec.returns_pybool)
         used = spec in spec.relies_on
         outer = {other for other in spec.relies_on if other is not spec and other.in_progress}
         if frame.incomplete is not None and not changed:

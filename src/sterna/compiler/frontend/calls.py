@@ -86,6 +86,8 @@ def _shown(function: Value) -> str:
 
 
 def _hint(function: Value) -> str:
+    if isinstance(function, Rt) and function.type == OPAQUE and not isinstance(function.expr, HostRef):
+        return "an object given at a launch is an identity only: a kernel calls the functions that it captures"
     if isinstance(function, Rt) and function.type == OPAQUE:
         return "only Python functions with source, and built-ins that device code knows, can be called"
     if isinstance(function, Static):

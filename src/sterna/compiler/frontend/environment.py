@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sterna.compiler.frontend.promotion import convert, join_types
+from sterna.compiler.frontend.promotion import Unfit, convert, join_types
 from sterna.compiler.frontend.values import (
     Rt,
     Static,
@@ -157,7 +157,10 @@ def conform(frame: Frame, name: str, given: Slot, target: Slot, out: list[Stmt])
         return
     if target.home is not None and given.home == target.home and _at_home(given.value):
         return
-    _move(given.value, target.value, out)
+    try:
+        _move(given.value, target.value, out)
+    except Unfit as error:
+        raise error.of_variable(name) from None
 
 
 def _at_home(value: Value) -> bool:

@@ -6,9 +6,11 @@ module depends on the program alone.
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from sterna.compiler.frontend.recursion import MESSAGE, count_depth, depth_limit, recursive_functions
 from sterna.compiler.ir.nodes import Atomic, Element, ErrorSite, Function, Module, Raise, Store, View
 from sterna.compiler.ir.rewrite import Node, rewrite_function, walk_function
 
@@ -28,19 +30,33 @@ def finish_module(build: Build, entry: Specialisation) -> Module:
         if name not in reached:
             reached[name] = by_name[name]
             stack.extend(reversed(by_name[name].callees))
-    raising = _raising(reached)
+    recursive = recursive_functions({name: spec.callees for name, spec in reached.items()})
+    raising = _raising(reached, recursive)
     functions = {}
     for name, spec in reached.items():
         assert spec.function is not None
         functions[name] = replace(spec.function, may_raise=name in raising)
+    if recursive:
+        limit = depth_limit(functions[name] for name in recursive)
+        functions = {name: _limited(build, reached[name], f, recursive, limit) for name, f in functions.items()}
     functions, errors = _renumber(functions, tuple(build.sites))
     sources = tuple((reached.path, reached.function.__qualname__) for reached in build.scan.functions)
     return Module(entry.name, functions, errors, sources)
 
 
-def _raising(reached: dict[str, Specialisation]) -> set[str]:
+def _limited(build: Build, spec: Specialisation, function: Function, recursive: set[str], limit: int) -> Function:
+    """`function`, counting the depth of recursion; the error is at its first statement."""
+    first = spec.node.body if isinstance(spec.node, ast.Lambda) else spec.node.body[0]
+    line, site = first.lineno - build.first_line(spec.owner), None
+    if function.name in recursive:
+        ordinal = build.statement_ordinal(spec.owner, first)
+        site = build.error_site("RecursionError", MESSAGE, spec.owner, ordinal, line)
+    return count_depth(function, recursive, limit, site, line)
+
+
+def _raising(reached: dict[str, Specialisation], recursive: set[str]) -> set[str]:
     """Functions that can fail themselves or through a call."""
-    raising = {name for name, spec in reached.items() if spec.raises}
+    raising = recursive | {name for name, spec in reached.items() if spec.raises}
     changed = True
     while changed:
         changed = False

@@ -99,7 +99,7 @@ class Frame:
         self.returns: Type | None = spec.returns
         self.static_return: Value | None = None
         self.returned: set[Type] = set()
-        self.return_pybool = True
+        self.return_pybool = spec.returns_pybool
         self.node: ast.AST = spec.node
         self.walrus = 0
         self.loop_assigns: frozenset[str] | None = None
@@ -259,7 +259,7 @@ class Frame:
         try:
             return cast_expr(expr, t)
         except Unfit as error:
-            self.fail(node, str(error), f"use a type that holds it, such as np.{'uint64' if t.weak else 'int64'}(…)")
+            self.fail(node, str(error), error.hint)
 
     # ---- names ----
 

@@ -28,7 +28,7 @@ from sterna.compiler.frontend.values import (
     shape_key,
 )  # fmt: skip
 from sterna.compiler.ir.nodes import Call, Const, Expr, ExprStatement, Local
-from sterna.types import NONE, VOID, Scalar, Type
+from sterna.types import BOOL, NONE, VOID, Scalar, Type
 
 __all__ = ["bind", "call_closure", "call_function"]
 
@@ -228,10 +228,12 @@ def _call(frame: Frame, node: ast.AST, spec: Any, exprs: tuple[Expr, ...]) -> Va
             frame.spec.relies_on |= spec.relies_on
             frame.incomplete = node
             raise
+    pybool = spec.returns_pybool
     if spec.in_progress:
         frame.spec.relies_on.add(spec)
         if spec.current is not None:
             spec.returns, spec.static_return = spec.current.returns, spec.current.static_return
+            pybool = spec.current.return_pybool
         if spec.returns is None and spec.static_return is None:
             frame.incomplete = node
             frame.build.note_cycle(spec)
@@ -242,4 +244,4 @@ def _call(frame: Frame, node: ast.AST, spec: Any, exprs: tuple[Expr, ...]) -> Va
     if spec.static_return is not None or returns == NONE:
         frame.out.append(ExprStatement(Call(spec.name, exprs, VOID), frame.line))
         return spec.static_return if spec.static_return is not None else Rt(Const(None, NONE))
-    return Rt(Call(spec.name, exprs, returns), spec.returns_pybool)
+    return Rt(Call(spec.name, exprs, returns), pybool and returns == BOOL)

@@ -85,6 +85,13 @@ def _number(value: Rt) -> tuple[Expr, Scalar]:
     return value.expr, t
 
 
+def _operands(a: Rt, b: Rt) -> tuple[tuple[Expr, Scalar], tuple[Expr, Scalar]]:
+    """Both operands of arithmetic: a Python bool beside a NumPy bool is one too (NEP 50), else an int."""
+    if a.expr.type == b.expr.type == BOOL and a.pybool != b.pybool:
+        return (a.expr, BOOL), (b.expr, BOOL)
+    return _number(a), _number(b)
+
+
 def binary(frame: Frame, node: ast.AST, op: str, left: Value, right: Value) -> Value:
     """``left op right``; both evaluated, in that order."""
     if op == "add" or op == "mul":
@@ -97,7 +104,7 @@ def binary(frame: Frame, node: ast.AST, op: str, left: Value, right: Value) -> V
         if isinstance(a.expr, Const) and isinstance(b.expr, Const):
             return Rt(Const(bool(_FOLD[op](a.expr.value, b.expr.value)), BOOL), True)
         return Rt(Binary(op, a.expr, b.expr, BOOL), True)
-    (x, tx), (y, ty) = _number(a), _number(b)
+    (x, tx), (y, ty) = _operands(a, b)
     if tx.weak and ty.weak and isinstance(x, Const) and isinstance(y, Const):
         folded = _fold(op, x, y)
         if folded is not None:

@@ -38,7 +38,20 @@ _ORDER = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 
 
 class Unfit(Exception):
-    """A constant that its target type cannot hold; the caller adds the place."""
+    """A constant that its target type cannot hold; who translates the expression or statement adds the place."""
+
+    def __init__(self, message: str, t: Scalar) -> None:
+        super().__init__(message)
+        self.type = t
+
+    @property
+    def hint(self) -> str:
+        """What to try."""
+        return f"use a type that holds it, such as np.{'uint64' if self.type.weak else 'int64'}(…)"
+
+    def of_variable(self, name: str) -> Unfit:
+        """The same, where variable `name` has to be of one type on all paths."""
+        return Unfit(f"{self}, the type that {name!r} has on another path", self.type)
 
 
 def strong(t: Scalar) -> Scalar:
@@ -128,7 +141,7 @@ def _constant(value: Any, t: Scalar) -> Any:
         if not isinstance(value, int):
             return None
         if not fits(int(value), t):
-            raise Unfit(f"the integer {value} does not fit {'64 bits (int)' if t.weak else t}")
+            raise Unfit(f"the integer {value} does not fit {'64 bits (int)' if t.weak else t}", t)
         return int(value)
     if t.kind == "b":
         return bool(value)
@@ -139,7 +152,7 @@ def _constant(value: Any, t: Scalar) -> Any:
     try:
         number = float(value)
     except OverflowError:
-        raise Unfit(f"the integer is too large for {t}") from None
+        raise Unfit(f"the integer is too large for {t}", t) from None
     if t.kind == "f" and t.bits == 32:
         return ctypes.c_float(number).value  # rounds, and overflows to infinity, as float32(…) does
     if t.kind == "f" and t.bits == 16:

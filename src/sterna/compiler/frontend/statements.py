@@ -14,7 +14,7 @@ from sterna.compiler.frontend.environment import merge
 from sterna.compiler.frontend.expressions import branch, closure, condition, expression, operands
 from sterna.compiler.frontend.frame import Frame, Loop, tuple_items
 from sterna.compiler.frontend.loops import for_loop, while_loop
-from sterna.compiler.frontend.promotion import convert
+from sterna.compiler.frontend.promotion import Unfit, convert
 from sterna.compiler.frontend.scopes import walk_own
 from sterna.compiler.frontend.subscripts import (
     ElementTarget,
@@ -85,7 +85,10 @@ def block(frame: Frame, statements: Sequence[ast.stmt]) -> None:
         if translator is None:
             name, hint = _REFUSED.get(type(node).__name__, (type(node).__name__, ""))
             frame.unsupported(node, f"{name} cannot be used in device code", hint)
-        translator(frame, node)
+        try:
+            translator(frame, node)
+        except Unfit as error:
+            frame.fail(node, str(error), error.hint)
 
 
 def function_body(frame: Frame, node: ast.FunctionDef | ast.Lambda) -> bool:
@@ -115,7 +118,10 @@ def function_body(frame: Frame, node: ast.FunctionDef | ast.Lambda) -> bool:
 def _lambda_body(frame: Frame, node: ast.Lambda) -> None:
     frame.line = node.lineno - frame.build.first_line(frame.spec.owner)
     frame.statement = frame.build.statement_ordinal(frame.spec.owner, node.body)
-    _return_value(frame, node.body, expression(frame, node.body))
+    try:
+        _return_value(frame, node.body, expression(frame, node.body))
+    except Unfit as error:
+        frame.fail(node.body, str(error), error.hint)
 
 
 # ---- assignment ----

@@ -55,9 +55,9 @@ class KernelEmitter(FunctionEmitter):
         Locals that never change in a launch (parameters), by value.
     copied : dict
         Arguments of parameters that the kernel assigns, by name.
-    counts : tuple of str
-        Number of threads of the current block along x, y, z (fewer than the block's extents at the edge of
-        an ``over`` launch).
+    starts, counts : tuple of str
+        The first thread that a loop over threads runs, and their number, along x, y, z.  The number is less than
+        the block's extent at the edge of an ``over`` launch, and where a piece has work for some only (`clip`).
     kept : dict
         Arrays of the locals that cross regions: for each component address, type in memory, type in a register.
     position : str
@@ -68,6 +68,7 @@ class KernelEmitter(FunctionEmitter):
         super().__init__(context, Frame())
         self.fixed: dict[str, Value] = {}
         self.copied: dict[str, Value] = {}
+        self.starts: tuple[str, str, str] = ("0", "0", "0")
         self.counts: tuple[str, str, str] = ("1", "1", "1")
         self.kept: dict[str, tuple[tuple[str, str, str], ...]] = {}
         self.masks = Masks()
@@ -235,7 +236,7 @@ class KernelEmitter(FunctionEmitter):
         loop = context.metadata_node(f"distinct !{{{{self}}, {accesses}}}")
         if self.plain_loops:
             loop = context.metadata_node(f"distinct !{{{{self}}, {_plain(context)}}}")
-        nx, ny, nz = self.counts
+        (first_x, first_y, first_z), (nx, ny, nz) = self.starts, self.counts
         outer_frame, outer_leave, outer_note, outer_position = self.frame, self.leave, self.access_note, self.position
 
         def row(z: str, y: str) -> None:
@@ -246,7 +247,8 @@ class KernelEmitter(FunctionEmitter):
                 line = self.b.op(f"add nuw nsw i64 {self.b.op(f'mul nuw nsw i64 {z}, {rows}')}, {y}")
                 start = self.b.op(f"mul nuw nsw i64 {line}, {width}")
 
-            def thread(x: str) -> None:
+            def thread(turn: str) -> None:
+                x = self._after(first_x, turn)
                 self.frame = Frame(outer_frame.launch, outer_frame.block, (x, y, z), outer_frame.dims)
                 if self.divided:
                     self.position = self.b.op(f"add nuw nsw i64 {start}, {x}")
@@ -257,8 +259,20 @@ class KernelEmitter(FunctionEmitter):
 
             self.count_loop(nx, "x", thread, f", !llvm.loop {loop}")
 
-        self.count_loop(nz, "z", lambda z: self.count_loop(ny, "y", lambda y: row(z, y)))
+        def plane(z: str) -> None:
+            self.count_loop(ny, "y", lambda y: row(z, self._after(first_y, y)))
+
+        self.count_loop(nz, "z", lambda z: plane(self._after(first_z, z)))
         self.frame, self.leave, self.access_note, self.position = outer_frame, outer_leave, outer_note, outer_position
+
+    def first_and_last(self, axis: int) -> tuple[str, str]:
+        """The first and the last thread along an axis that a loop over threads runs."""
+        first, count = self.starts[axis], self.counts[axis]
+        last = self.b.op(f"add nsw i64 {count}, -1")
+        return first, last if first == "0" else self.b.op(f"add nsw i64 {first}, {last}")
+
+    def _after(self, first: str, turn: str) -> str:
+        return turn if first == "0" else self.b.op(f"add nuw nsw i64 {first}, {turn}")
 
     # ---- masks -------------------------------------------------------------------------------
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
+from sterna.compiler.codegen.cpu.clip import Triple, clip_threads
 from sterna.compiler.codegen.cpu.collectives import emit_collective
 from sterna.compiler.codegen.cpu.kernel import MAX_THREADS
 from sterna.compiler.codegen.llvm.guards import make_guard
@@ -90,25 +91,69 @@ def _region(e: KernelEmitter, region: S.Region, program: Program) -> None:
         _slow(e, region, program)
         return
     fixed = e.fixed.keys() | program.placement.uniform
-    analysis = RangeAnalysis(e, region.body, lambda name: name in fixed, lambda axis: e.counts[axis])
-    guard = make_guard(analysis, frozenset()) if e.context.options.opt > 0 else None
+    if e.context.options.opt == 0 or _hands_on(region, program):
+        _guarded(e, region, region, program, fixed, [])
+        return
+    clip = clip_threads(e, _analysis(e, region, fixed), region.body)
+    if clip is None:
+        _guarded(e, region, region, program, fixed, [])
+        return
+    go, done = e.b.label("some"), e.b.label("clipped")
+    valid = [e.b.op(f"xor i1 {flag}, true") for flag in clip.flags]
+    wanted = clip.some
+    for flag in clip.flags:
+        wanted = e.b.op(f"or i1 {wanted}, {flag}")
+    e.b.branch(wanted, go, done)
+    e.b.place(go)
+    outer = e.starts, e.counts
+    e.starts, e.counts = clip.starts, clip.counts
+    _guarded(e, region, S.Region(clip.body), program, fixed, valid, outer)
+    e.starts, e.counts = outer
+    e.b.place(done)
+
+
+def _hands_on(region: S.Region, program: Program) -> bool:
+    """Whether a region sets a local that a later one reads, for all threads."""
+    kept = set(program.placement.kept)
+    return any(isinstance(n, ir.Assign | ir.ForRange) and n.target in kept for n in walk(region.body))
+
+
+def _analysis(e: KernelEmitter, region: S.Region, fixed: Set[str]) -> RangeAnalysis:
+    return RangeAnalysis(e, region.body, lambda name: name in fixed, e.first_and_last)
+
+
+def _guarded(
+    e: KernelEmitter, whole: S.Region, region: S.Region, program: Program, fixed: Set[str], tests: list[str],
+    threads: tuple[Triple, Triple] | None = None,
+) -> None:  # fmt: skip
+    """A copy of `region` without the checks that hold where `tests` do, and a slow one of the `whole` region.
+
+    `threads` says for which threads (starts and counts) the slow copy runs, if not for those of the fast one.
+    """
+    guard = make_guard(_analysis(e, region, fixed), frozenset()) if e.context.options.opt > 0 else None
     masks = e.masks
     nobody_left = None
     if masks.alive is not None and not masks.stack and (guard is None or guard.complete):
         nobody_left = e.b.icmp("eq", 64, e.b.op(f"load i64, ptr {masks.left}"), "0")
-    tests = [t for t in (guard.test if guard is not None else None, nobody_left) if t is not None]
-    if not tests or (guard is None and not _is_simple(region)):
+    tests = [*tests, *([guard.test] if guard is not None else [])]
+    if not tests and (nobody_left is None or not _is_simple(region)):
         _threads(e, region, program, masked=True)
         return
+    tests += [nobody_left] if nobody_left is not None else []
     fast, slow, done = e.b.label("fast"), e.b.label("slow"), e.b.label("ran")
-    e.b.branch(tests[0] if len(tests) == 1 else e.b.both(*tests), fast, slow)
+    test = tests[0]
+    for another in tests[1:]:
+        test = e.b.both(test, another)
+    e.b.branch(test, fast, slow)
     e.b.place(fast)
     e.proven = guard.proven if guard is not None else frozenset()
     _threads(e, region, program, masked=nobody_left is None)
     e.proven = frozenset()
     e.b.jump(done)
     e.b.place(slow)
-    _slow(e, region, program)
+    if threads is not None:
+        e.starts, e.counts = threads
+    _slow(e, whole, program)
     e.b.place(done)
 
 

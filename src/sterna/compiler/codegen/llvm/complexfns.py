@@ -57,14 +57,72 @@ def _sqrt(e: FunctionEmitter, f: str, z: Value) -> Value:
 
 
 def complex_power(e: FunctionEmitter, t: Scalar, x: Value, y: Value) -> Value:
-    """``exp(y * log(x))``; 1 for a zero exponent, 0 for a zero base."""
+    """``x ** y`` as NumPy has it: by products for a small whole exponent, else ``exp(y * log(x))``.
+
+    A zero base gives 0 for an exponent with a positive real part and NaN for any other but 0.
+    """
     b, f = e.b, register_type(real_type(t))
-    zero, one = float_text(0.0, f), float_text(1.0, f)
-    general = _exp(e, f, complex_binary(b, "mul", t, y, _log(e, f, x)))
-    no_power, no_base = (b.both(*(b.op(f"fcmp oeq {f} {part}, {zero}") for part in v)) for v in (y, x))
-    real = b.select(no_power, f, one, b.select(no_base, f, zero, general[0]))
-    imag = b.select(b.either(no_power, no_base), f, zero, general[1])
-    return real, imag
+    zero, limit = float_text(0.0, f), float_text(100.0, f)
+    whole = b.op(f"fcmp oeq {f} {_real(e, f, 'trunc', y[0])}, {y[0]}")
+    small = b.both(whole, b.op(f"fcmp olt {f} {fabs(b, f, y[0])}, {limit}"))
+    products, general, done = (b.label(h) for h in ("power.whole", "power.any", "power.done"))
+    result = b.slot(f), b.slot(f)
+    b.branch(b.both(small, b.op(f"fcmp oeq {f} {y[1]}, {zero}")), products, general)
+    b.place(products)
+    _whole_power(e, t, x, y[0], result)
+    b.jump(done)
+    b.place(general)
+    _store(e, f, _exp(e, f, complex_binary(b, "mul", t, y, _log(e, f, x))), result)
+    b.jump(done)
+    b.place(done)
+    real, imag = (b.op(f"load {f}, ptr {slot}") for slot in result)
+    no_base = b.both(*(b.op(f"fcmp oeq {f} {part}, {zero}") for part in x))
+    no_power = b.both(*(b.op(f"fcmp oeq {f} {part}, {zero}") for part in y))
+    positive = b.op(f"fcmp ogt {f} {y[0]}, {zero}")
+    of_zero = b.select(positive, f, zero, float_text(math.nan, f))
+    special = b.both(no_base, b.op(f"xor i1 {no_power}, true"))
+    return b.select(special, f, of_zero, real), b.select(special, f, of_zero, imag)
+
+
+def _store(e: FunctionEmitter, f: str, value: Value, slots: tuple[str, str]) -> None:
+    for part, slot in zip(value, slots, strict=True):
+        e.b.emit(f"store {f} {part}, ptr {slot}")
+
+
+def _whole_power(e: FunctionEmitter, t: Scalar, x: Value, exponent: str, result: tuple[str, str]) -> None:
+    """By squaring, in the order of NumPy's ``npy_cpow``; a negative exponent by the reciprocal at the end."""
+    b, f = e.b, register_type(real_type(t))
+    one = float_text(1.0, f), float_text(0.0, f)
+    base, left = (b.slot(f), b.slot(f)), b.slot("i32")
+    turn, multiply, square, end, reciprocal, done = (
+        b.label(f"power.{h}") for h in ("turn", "multiply", "square", "end", "reciprocal", "whole.done")
+    )
+    few = b.op(f"fcmp ole {f} {exponent}, {float_text(3.0, f)}")
+    plain = b.both(few, b.op(f"fcmp ogt {f} {exponent}, {float_text(0.0, f)}"))
+    _store(e, f, one, result)
+    _store(e, f, x, base)
+    b.emit(f"store i32 {b.op(f'fptosi {f} {fabs(b, f, exponent)} to i32')}, ptr {left}")
+    b.place(turn)
+    bits = b.op(f"load i32, ptr {left}")
+    now = tuple(b.op(f"load {f}, ptr {slot}") for slot in base)
+    b.branch(b.op(f"trunc i32 {bits} to i1"), multiply, square)
+    b.place(multiply)
+    so_far = tuple(b.op(f"load {f}, ptr {slot}") for slot in result)
+    at_one = b.both(*(b.op(f"fcmp oeq {f} {p}, {q}") for p, q in zip(so_far, one, strict=True)))
+    first = b.both(at_one, plain)  # NumPy multiplies by 1 too, which tells where zeros are signed
+    product = complex_binary(b, "mul", t, so_far, now)
+    _store(e, f, tuple(b.select(first, f, p, q) for p, q in zip(now, product, strict=True)), result)
+    b.place(square)
+    rest = b.op(f"lshr i32 {bits}, 1")
+    b.emit(f"store i32 {rest}, ptr {left}")
+    _store(e, f, complex_binary(b, "mul", t, now, now), base)
+    b.branch(b.icmp("ne", 32, rest, "0"), turn, end)
+    b.place(end)
+    b.branch(b.op(f"fcmp olt {f} {exponent}, {float_text(0.0, f)}"), reciprocal, done)
+    b.place(reciprocal)
+    power = tuple(b.op(f"load {f}, ptr {slot}") for slot in result)
+    _store(e, f, complex_binary(b, "truediv", t, one, power), result)
+    b.place(done)
 
 
 def _swap(z: Value, e: FunctionEmitter, f: str) -> Value:

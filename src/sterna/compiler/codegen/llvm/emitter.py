@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FunctionEmitter", "Slot"]
 
+_STACK_ARRAY_BYTES = 256 * 1024
+
 
 @frozen
 class Slot:
@@ -65,13 +67,13 @@ class FunctionEmitter:
         self.b = Builder()
         self.fast = context.fast_flags
         self.locals: dict[str, tuple[Slot, ...]] = {}
+        self._local_arrays: dict[str, str] = {}
         self.types: Mapping[str, Type] = {}
         self.loops: list[tuple[str, str]] = []
         self.leave = "leave"
         self.proven: frozenset[int] = frozenset()
         self.access_note = ""
         self.versions_loops = context.options.opt >= 2
-        self.stack_arrays: dict[str, str] = {}
         self.scope: tuple[str, int] | None = None
         self.failure: tuple[str, ...] | None = None
 
@@ -214,10 +216,17 @@ class FunctionEmitter:
         return self.context.shared_array(self, node)
 
     def local_array(self, node: ir.LocalArray) -> Value:
-        """One array for each thread, on the stack; a node may be met more than once."""
-        if node.name not in self.stack_arrays:
-            self.stack_arrays[node.name] = self.stack_array(node.type, node.shape)
-        return (self.stack_arrays[node.name], *(str(n) for n in node.shape))
+        """One array for each call, on the stack; the same one wherever the node stands."""
+        address = self._local_arrays.get(node.name)
+        if address is None:
+            size = math.prod(node.shape) * itemsize(node.type.dtype)
+            if size > _STACK_ARRAY_BYTES:
+                raise UnsupportedError(
+                    f"a local.array of {size} bytes in a function that is called; allowed are {_STACK_ARRAY_BYTES}. "
+                    "Make it in the kernel, and pass it to the function"
+                )
+            address = self._local_arrays[node.name] = self.stack_array(node.type, node.shape)
+        return (address, *(str(n) for n in node.shape))
 
     def stack_array(self, t: ArrayType, shape: tuple[int, ...]) -> str:
         """Address of a stack array."""

@@ -106,6 +106,7 @@ def _predicate(e: FunctionEmitter, name: str, f: str, x: str) -> str:
 
 _PREDICATES = ("isnan", "isinf", "isfinite", "signbit")
 _BINARY = {"floor_divide": "floordiv", "mod": "mod"}
+_FORMATS = {"half": (16, 10), "float": (32, 23), "double": (64, 52)}  # bits of the number and of its fraction
 
 
 def is_math(name: str) -> bool:
@@ -117,12 +118,27 @@ def is_math(name: str) -> bool:
 
 
 def _frexp(e: FunctionEmitter, name: str, f: str, x: str) -> str:
-    pair = e.b.call(f"{{ {f}, i32 }}", f"llvm.frexp.{suffix(f)}.i32", f"{f} {x}")
+    """Mantissa or exponent, from the bits (LLVM's intrinsic gives a pair, which its vectoriser cannot widen).
+
+    A subnormal number is scaled first; zeros, infinities and NaN are their own mantissa, with exponent 0.
+    """
+    bits, digits = _FORMATS[f]
+    bias, field = (1 << (bits - digits - 2)) - 1, (1 << (bits - digits - 1)) - 1
+    size = fabs(e.b, f, x)
+    subnormal = e.b.op(f"fcmp olt {f} {size}, {float_text(2.0 ** (1 - bias), f)}")
+    scaled = e.b.op(f"fmul {f} {x}, {float_text(2.0 ** (digits + 1), f)}")
+    word = e.b.op(f"bitcast {f} {e.b.select(subnormal, f, scaled, x)} to i{bits}")
+    finite = e.b.op(f"fcmp olt {f} {size}, {float_text(math.inf, f)}")
+    ordinary = e.b.both(finite, e.b.op(f"fcmp one {f} {x}, {float_text(0.0, f)}"))
     if name == "mantissa":
-        return e.b.op(f"extractvalue {{ {f}, i32 }} {pair}, 0")
-    exponent = e.b.op(f"sext i32 {e.b.op(f'extractvalue {{ {f}, i32 }} {pair}, 1')} to i64")
-    finite = e.b.op(f"fcmp olt {f} {fabs(e.b, f, x)}, {float_text(math.inf, f)}")
-    return e.b.select(finite, "i64", exponent, "0")
+        rest = e.b.op(f"and i{bits} {word}, {~(field << digits)}")
+        moved = e.b.op(f"or i{bits} {rest}, {bias - 1 << digits}")
+        return e.b.select(ordinary, f, e.b.op(f"bitcast i{bits} {moved} to {f}"), x)
+    high = e.b.op(f"and i{bits} {e.b.op(f'lshr i{bits} {word}, {digits}')}, {field}")
+    base = e.b.select(subnormal, f"i{bits}", str(bias + digits), str(bias - 1))
+    exponent = e.b.op(f"sub i{bits} {high}, {base}")
+    whole = exponent if bits == 64 else e.b.op(f"sext i{bits} {exponent} to i64")
+    return e.b.select(ordinary, "i64", whole, "0")
 
 
 def emit_math(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:

@@ -21,7 +21,7 @@ from sterna.types import ArrayType, Scalar
 if TYPE_CHECKING:
     from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
 
-__all__ = ["Interval", "RangeAnalysis"]
+__all__ = ["Interval", "RangeAnalysis", "has_effects"]
 
 _MOST = 2**63 - 1
 _CONSTANT_LEAVES = (ir.Const, ir.SlotWord, ir.TableWord, ir.SharedArray)
@@ -58,7 +58,7 @@ class RangeAnalysis:
     is_fixed : callable
         Whether a local that the piece does not assign has one value for the whole piece.
     thread_range : callable or None
-        Gives the number of threads along an axis when the piece runs for all threads of a block.
+        Gives the first and last thread along an axis when the piece runs for threads of a block.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class RangeAnalysis:
         emitter: FunctionEmitter,
         body: Iterable[ir.Stmt],
         is_fixed: Callable[[str], bool],
-        thread_range: Callable[[int], str] | None,
+        thread_range: Callable[[int], tuple[str, str]] | None,
     ) -> None:
         self.e, self.is_fixed, self.thread_range = emitter, is_fixed, thread_range
         body = tuple(body)
@@ -93,7 +93,7 @@ class RangeAnalysis:
                 return node.name.startswith((*_UNIFORM_OPERATIONS, "thread_idx.", "grid_index.", "laneid"))
             return node.name.startswith(_UNIFORM_OPERATIONS)
         if isinstance(node, _PURE):
-            return all(self.is_uniform(c) for c in walk([node]) if isinstance(c, _LEAVES)) and not _has_effects(node)
+            return all(self.is_uniform(c) for c in walk([node]) if isinstance(c, _LEAVES)) and not has_effects(node)
         return False
 
     def shape(self, node: ir.Expr, depth: int = 8) -> tuple[str, ...] | None:
@@ -128,6 +128,12 @@ class RangeAnalysis:
                 kept.append(base[axis])
             axis += 1
         return (*kept, *base[axis:])
+
+    def only_value(self, name: str) -> ir.Expr | None:
+        """What the piece gives a local, if it assigns it once and does not read it before."""
+        found = self._assigned.get(name, [])
+        only = found[0] if len(found) == 1 and name not in self._from_before else None
+        return only.value if isinstance(only, ir.Assign) else None
 
     # ---- ranges ------------------------------------------------------------------------------
 
@@ -254,7 +260,8 @@ class RangeAnalysis:
         return x if x == y else self.e.b.call("i64", f"llvm.{name}.i64", f"i64 {x}, i64 {y}")
 
 
-def _has_effects(node: ir.Expr) -> bool:
+def has_effects(node: ir.Expr) -> bool:
+    """Whether evaluating an expression may fail, or do or read anything but locals."""
     kinds = (*_CONSTANT_LEAVES, *_PURE, ir.Local, ir.Intrinsic)
     for child in walk([node]):
         if not isinstance(child, kinds):
@@ -414,12 +421,13 @@ def _of_intrinsic(a: RangeAnalysis, node: ir.Intrinsic) -> Interval | None:
         return None
     e = a.e
     if node.name.startswith("thread_idx."):
-        return Interval("0", e.b.op(f"add nsw i64 {a.thread_range('xyz'.index(node.name[-1]))}, -1"))
+        return Interval(*a.thread_range("xyz".index(node.name[-1])))
     number = int(node.name.rpartition(".")[2])
     axis = int(node.attrs[0]) - 1 - number if e.context.options.over else number
     base = e.b.op(f"mul nuw nsw i64 {e.frame.blocks(e)[axis]}, {e.frame.dim(e, 'block_dim', axis)}")
-    last = e.b.op(f"add nsw i64 {a.thread_range(axis)}, -1")
-    return Interval(base, e.b.op(f"add nsw i64 {base}, {last}"))
+    first, last = a.thread_range(axis)
+    low = base if first == "0" else e.b.op(f"add nsw i64 {base}, {first}")
+    return Interval(low, e.b.op(f"add nsw i64 {base}, {last}"))
 
 
 _RULES: dict[type, Callable[[RangeAnalysis, Any], Interval | None]] = {

@@ -12,9 +12,12 @@ import inspect
 from collections.abc import Callable, Hashable
 from typing import Any
 
+import numpy as np
+
 from sterna.compiler.frontend.frame import Frame
-from sterna.compiler.frontend.values import Value
+from sterna.compiler.frontend.values import Rt, Value
 from sterna.frozen import frozen
+from sterna.types import Scalar
 
 __all__ = ["LANGUAGE", "RULES", "Rule", "find_rule", "language_rule", "typing_rule"]
 
@@ -113,9 +116,37 @@ def find_rule(function: Any) -> Rule | None:
             return Rule(rule.shown, rule.typing, rule.least, rule.most, _parameter_names(function))
         return rule
     try:
-        return RULES.get(function) if isinstance(function, Hashable) else None
+        rule = RULES.get(function) if isinstance(function, Hashable) else None
     except TypeError:
         return None
+    return _of_numpy(function, rule) if rule is not None and _is_numpy(function) else rule
+
+
+def _is_numpy(function: Any) -> bool:
+    """Whether `function` is one of NumPy's, not a class."""
+    if isinstance(function, type):
+        return False
+    return isinstance(function, np.ufunc) or str(getattr(function, "__module__", "")).partition(".")[0] == "numpy"
+
+
+def _of_numpy(function: Any, rule: Rule) -> Rule:
+    """The rule with NumPy's way of taking Python numbers: weak beside an array's element, else int64, float64…"""
+    first = 1 if function is np.where else 0
+
+    def typing(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
+        numbers = [arg for arg in args[first:] if isinstance(arg, Rt) and isinstance(arg.expr.type, Scalar)]
+        if all(arg.pybool or arg.expr.type.weak for arg in numbers):  # type: ignore[union-attr]
+            args = [*args[:first], *(_strengthened(frame, node, arg) for arg in args[first:])]
+        return rule.typing(frame, node, args)
+
+    return Rule(rule.shown, typing, rule.least, rule.most, rule.names)
+
+
+def _strengthened(frame: Frame, node: ast.AST, value: Value) -> Value:
+    if not isinstance(value, Rt) or not isinstance(value.expr.type, Scalar):
+        return value
+    t = value.expr.type
+    return Rt(frame.cast(value.expr, Scalar(t.kind, t.bits), node) if t.weak else value.expr, False, value.nonneg)
 
 
 def _parameter_names(function: Any) -> tuple[str, ...]:
@@ -125,4 +156,10 @@ def _parameter_names(function: Any) -> tuple[str, ...]:
         return ()
 
 
-from sterna.compiler.frontend.rules import builtin, dtypes, language, mathematics  # noqa: E402,F401  (fill the tables)
+from sterna.compiler.frontend.rules import (  # noqa: E402  (they fill the tables)
+    builtin,  # noqa: F401
+    dtypes,  # noqa: F401
+    language,  # noqa: F401
+    mathematics,  # noqa: F401
+    numeric,  # noqa: F401
+)

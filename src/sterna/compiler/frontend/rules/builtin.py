@@ -167,7 +167,12 @@ def _pow(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
     return operators.binary(frame, node, "pow", args[0], args[1])
 
 
-@typing_rule(round, np.round, most=2, names=("number", "ndigits"))
+@typing_rule(np.round, most=2, names=("a", "decimals"))
+def _numpy_round(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
+    return _round(frame, node, args if len(args) > 1 else [*args, Rt(Const(0, PYINT))])
+
+
+@typing_rule(round, most=2, names=("number", "ndigits"))
 def _round(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
     """Half to even; with digits, NumPy's way: scaled, rounded, scaled back."""
     number = operators.scalar(frame, args[0], node, "round")
