@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from sterna.errors import LinkError
 from sterna.frozen import frozen
 
-__all__ = ["Cubin", "Entry", "Slot", "read_cubin"]
+__all__ = ["Cubin", "Entry", "Slot", "is_whole", "read_cubin"]
 
 _FILE_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")
@@ -86,6 +86,15 @@ def read_cubin(data: bytes) -> Cubin:
         return Cubin(_arch(flags, version), _entries(data, sections, symbols), _variables(symbols))
     except (struct.error, IndexError, ValueError) as error:
         raise LinkError(f"the stored cubin is damaged: {error}") from error
+
+
+def is_whole(data: bytes) -> bool:
+    """Whether the bytes are a cubin of which nothing is cut off: the driver itself does not survive some that are."""
+    try:
+        _sections(data)
+    except (struct.error, IndexError, ValueError, LinkError):
+        return False
+    return True
 
 
 def _arch(flags: int, version: int) -> int:

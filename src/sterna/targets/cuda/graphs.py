@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sterna.runtime.devices import on
+from sterna.runtime.devices import active_stream, on
 from sterna.targets.cuda.driver import DriverError
 from sterna.targets.cuda.memory import new_handle
 from sterna.targets.cuda.streams import Stream
@@ -117,9 +117,10 @@ class Graph:
         if not self._executable or self._generation != device.context.generation:
             raise ValueError("the graph holds no recording; use `with graph.record():`")
         cu = device.context.enter()
-        handle = device.handle_of(stream)
+        given = active_stream(device) if stream is None else stream
+        handle = device.handle_of(given)
         if handle:
-            side = device.stream_of(handle if stream is None else stream)
+            side = device.stream_of(given)
             device.memory.enter_stream(handle, side.is_blocking, side.is_foreign)
         cu.cuGraphLaunch(self._executable, handle)
         if handle and side.is_foreign:

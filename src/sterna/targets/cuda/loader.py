@@ -11,6 +11,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any
 
 from sterna.errors import ImageRefused
+from sterna.targets.cuda.cubin import is_whole
 from sterna.targets.cuda.driver import DriverError
 
 if TYPE_CHECKING:
@@ -48,7 +49,9 @@ def load_code(device: CudaDevice, image: KernelImage) -> int:
     """
     said: list[str] = []
     cubin, ptx = image.payloads.get("cubin"), image.payloads.get("ptx")
-    if cubin is not None and _can_run(image.arch, device.target.arch):
+    if cubin is not None and not is_whole(cubin):
+        said.append("cubin: cut off")
+    elif cubin is not None and _can_run(image.arch, device.target.arch):
         try:
             return _load(device, cubin, said, ())
         except DriverError as error:

@@ -1,7 +1,7 @@
 """Barriers, warp operations and fences of the kernel language as NVPTX instructions.
 
-Lanes that are asked for a value and do not exist (a lane of 32 or more) answer with the asker's own value; lanes
-that exist but do not take part give what the hardware gives.
+Lanes that are asked for a value and do not exist, are not in the mask or have returned answer with the asker's own
+value.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ _SHUFFLES = {
     "shfl_down_sync": ("down", 31),
     "shfl_xor_sync": ("bfly", 31),
 }
+_SOURCES = {"up": "sub", "down": "add", "bfly": "xor"}
+"""Kind of shuffle → how the lane that is asked follows from one's own."""
+_SPECIAL = "llvm.nvvm.read.ptx.sreg"
 _BITS = {"float": 32, "double": 64}
 
 
@@ -168,25 +171,44 @@ def _exchange(e: FunctionEmitter, mode: str, clamp: int, mask: str, kind: str, x
 def _shuffle(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
     mode, clamp = _SHUFFLES[node.name]
     (mask,), value, (lane,) = args[:3]
-    exists = e.b.icmp("ult", 64, lane, "32")
-    place = e.b.op(f"trunc i64 {lane} to i32")
-    if int_constant(mask) not in (-1, 0xFFFFFFFF):
-        exists = e.b.both(exists, _takes_part(e, node.name, mask, place))
+    b = e.b
+    place = b.op(f"trunc i64 {lane} to i32")
+    if mode == "idx":
+        place = source = b.op(f"and i32 {place}, 31")
+    else:
+        own = b.op(f"call range(i32 0, 32) i32 @{_SPECIAL}.laneid()")
+        source = b.op(f"{_SOURCES[mode]} i32 {own}, {place}")
+    exists = _takes_part(e, mask, source)
+    if mode != "idx":
+        inside = b.icmp("ult", 64, lane, "32") if int_constant(lane) is None else str(0 <= int(lane) < 32).lower()
+        exists = b.both(exists, b.both(inside, b.icmp("ult", 32, source, "32")))
     kinds = components(node.type)
     moved = [_exchange(e, mode, clamp, mask, kind, x, place) for kind, x in zip(kinds, value, strict=True)]
-    return tuple(e.b.select(exists, kind, new, own) for kind, new, own in zip(kinds, moved, value, strict=True))
+    return tuple(b.select(exists, kind, new, own) for kind, new, own in zip(kinds, moved, value, strict=True))
 
 
-def _takes_part(e: FunctionEmitter, name: str, mask: str, place: str) -> str:
-    """Whether the lane that is asked is in the mask; one outside the warp is left to the hardware."""
-    b, source = e.b, place
-    if name != "shfl_sync":
-        own = b.op("call range(i32 0, 32) i32 @llvm.nvvm.read.ptx.sreg.laneid()")
-        how = {"shfl_up_sync": "sub", "shfl_down_sync": "add", "shfl_xor_sync": "xor"}[name]
-        source = b.op(f"{how} i32 {own}, {place}")
+def _takes_part(e: FunctionEmitter, mask: str, source: str) -> str:
+    """Whether the lane that is asked (modulo 32) is in the mask, exists, and has not returned.
+
+    Where no thread returns early, the lanes that exist follow from the block's size; else the lanes say so themselves.
+    """
+    b, everyone = e.b, int_constant(mask) in (-1, 0xFFFFFFFF)
+    if e.context.threads_leave:  # type: ignore[attr-defined]
+        mask, everyone = b.call("i32", "llvm.nvvm.vote.ballot.sync", f"i32 {mask}, i1 true"), False
+        exists = ""
+    else:
+        extents = [b.op(f"call range(i32 1, 1025) i32 @{_SPECIAL}.ntid.{axis}()") for axis in "xyz"]
+        x, y, z = (b.op(f"call range(i32 0, 1024) i32 @{_SPECIAL}.tid.{axis}()") for axis in "xyz")
+        plane = b.op(f"add nuw nsw i32 {b.op(f'mul nuw nsw i32 {z}, {extents[1]}')}, {y}")
+        thread = b.op(f"add nuw nsw i32 {b.op(f'mul nuw nsw i32 {plane}, {extents[0]}')}, {x}")
+        threads = b.op(f"mul nuw nsw i32 {b.op(f'mul nuw nsw i32 {extents[0]}, {extents[1]}')}, {extents[2]}")
+        left = b.op(f"sub nsw i32 {threads}, {b.op(f'and i32 {thread}, -32')}")
+        exists = b.icmp("ult", 32, b.op(f"and i32 {source}, 31"), left)
+    if everyone:
+        return exists
     shifted = b.op(f"lshr i32 {mask}, {b.op(f'and i32 {source}, 31')}")
-    bit = b.op(f"and i32 {shifted}, 1")
-    return b.icmp("ne", 32, bit, "0")
+    named = b.op(f"trunc i32 {shifted} to i1")
+    return b.both(named, exists) if exists else named
 
 
 # ---- votes and matches ---------------------------------------------------------------------------

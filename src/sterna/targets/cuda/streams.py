@@ -38,9 +38,11 @@ class Stream:
         Whether it and the default stream wait for each other.
     """
 
+    is_foreign = False
+
     def __init__(self, device: CudaDevice, priority: int = 0, blocking: bool = True) -> None:
         cu = device.context.enter()
-        self.device, self.is_blocking, self.is_foreign = device, blocking, False
+        self.device, self.is_blocking = device, blocking
         self._generation = device.context.generation
         self.handle = new_handle(cu.cuStreamCreateWithPriority, 0 if blocking else _NON_BLOCKING, priority)
 

@@ -64,6 +64,13 @@ class SimtContext(ModuleContext):
         return functions_with_block_state(self.module)
 
     @cached_property
+    def threads_leave(self) -> bool:
+        """Whether threads may be done while others of their warp go on: an ``over`` launch, or an early return."""
+        kernel = self.module.functions[self.module.entry]
+        body = kernel.body[:-1] if kernel.body and isinstance(kernel.body[-1], ir.Return) else kernel.body
+        return bool(self.options.over) or any(isinstance(node, ir.Return) for node in walk(body))
+
+    @cached_property
     def barriers_diverge(self) -> bool:
         """Whether threads may come to a barrier by different ways."""
         return barriers_diverge(self.module, self.meeting)
