@@ -55,7 +55,7 @@ def bare_driver(folder: Path, image: Any, arguments: int, *, launch: bool = True
         subprocess.run([nvcc, "-O2", "-o", str(program), str(source), "-lcuda"], check=True)
     cubin = folder / f"{image.key}.cubin"
     cubin.write_bytes(image.payloads["cubin"])
-    slots = [record.slot for record in image.manifest]
+    slots = [SLOTS] if image.manifest.table_words else []
     command = [str(program), str(cubin), image.entry, str(arguments), *slots]
     environment = {**os.environ, **({} if launch else {"NO_LAUNCH": "1"})}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)

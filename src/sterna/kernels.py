@@ -31,7 +31,7 @@ from sterna.runtime.dispatch import CompileRequest, Dispatcher, Specialisation
 from sterna.runtime.lookup import CacheReport
 from sterna.runtime.signature import adapt_argument, are_plain, signature_text
 from sterna.source.locate import note_import
-from sterna.targets.base import Device, ModuleLost
+from sterna.targets.base import Device, ModuleLost, Target
 from sterna.targets.registry import target as find_target
 from sterna.typeof import type_of
 from sterna.types import Type
@@ -47,9 +47,12 @@ _COMPILER = "sterna.compiler"
 _KEPT_LAUNCHERS = 256
 
 
-def _load_compiler(what: str) -> Any:
+def _load_compiler(what: str, target: Target) -> Any:
+    """The compiler, with the packages that its half of `target` needs."""
     try:
-        return importlib.import_module(_COMPILER)
+        compiler = importlib.import_module(_COMPILER)
+        target.compiler()
+        return compiler
     except ImportError as error:
         raise CompilerUnavailable(
             f"{what} is not in any store and has to be compiled, but the compiler cannot be imported ({error}). "
@@ -64,7 +67,7 @@ def _compile(request: CompileRequest) -> KernelImage:
 def _build(request: CompileRequest) -> Compilation:
     what = f"kernel {request.name}{signature_text(request.types)} for {request.device.target}"
     stats.check_compiling_allowed(what)
-    compiler = _load_compiler(what)
+    compiler = _load_compiler(what, request.device.target)
     stats.count("compiles")
     try:
         made: Compilation = compiler.compile_kernel(request)
@@ -363,7 +366,7 @@ class CompiledKernel:
     @property
     def types(self) -> str:
         """The source of the kernel and of the functions it calls, with the inferred types beside each line."""
-        text: str = _load_compiler(f"the types of kernel {self.image.name}").annotated_source(self._request())
+        text: str = self._compiler("types").annotated_source(self._request())
         return f"{self!r}\n\n{text}"
 
     @property
@@ -436,8 +439,11 @@ class CompiledKernel:
 
     def _inspect(self) -> Compilation:
         if self._texts is None:
-            self._texts = _load_compiler(f"the text of kernel {self.image.name}").compile_kernel(self._request())
+            self._texts = self._compiler("text").compile_kernel(self._request())
         return self._texts
+
+    def _compiler(self, part: str) -> Any:
+        return _load_compiler(f"the {part} of kernel {self.image.name}", self._found.loaded.device.target)
 
     def _request(self) -> CompileRequest:
         found, dispatcher = self._found, self._kernel._dispatcher

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from helpers.session import Sessions
 
 MODULE = """import numpy as np
@@ -29,10 +31,11 @@ report(out=out.tolist(), compiles=sterna.stats()["compiles"], loaded=loaded, err
 """
 
 
-def test_stored_kernels_need_no_compiler_and_no_tools(sessions: Sessions) -> None:
+@pytest.mark.parametrize("compiler", [False, "slim"])
+def test_stored_kernels_need_no_compiler_and_no_tools(sessions: Sessions, compiler: bool | str) -> None:
     sessions.write(user=MODULE)
     sessions.run("import numpy as np, user\nuser.k[1, 4](np.zeros(4))\nreport(ok=1)")
-    result = sessions.run(LAUNCH, compiler=False, env={"PATH": str(sessions.folder / "nothing")})
+    result = sessions.run(LAUNCH, compiler=compiler, env={"PATH": str(sessions.folder / "nothing")})
     assert result["out"] == [0, 2, 4, 6]
     assert result["compiles"] == 0
     assert result["loaded"] == []

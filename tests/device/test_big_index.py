@@ -11,6 +11,15 @@ import sterna
 from helpers.launching import Place
 
 
+def sparse(n: int) -> np.ndarray:
+    """`n` bytes; pages that are never touched take no memory."""
+    try:
+        memory = mmap.mmap(-1, n, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0))
+    except (OSError, AttributeError) as error:
+        pytest.skip(f"no sparse mapping here: {error}")
+    return np.frombuffer(memory, np.uint8)
+
+
 @sterna.kernel
 def offsets(a, out):
     out[0] = a[2**31 + 5]
@@ -26,15 +35,34 @@ def test_past_two_to_the_31_elements(place: Place):
     if not place.shares_memory:
         pytest.skip("would copy two gigabytes to the device")
     n = 2**31 + 10
-    try:
-        memory = mmap.mmap(-1, n, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0))
-    except (OSError, AttributeError) as error:
-        pytest.skip(f"no sparse mapping here: {error}")
-    a = np.frombuffer(memory, np.uint8)  # pages that are never touched take no memory
+    a = sparse(n)
     a[2**31 + 5], a[-1] = 3, 9
     out = np.zeros(5, np.int64)
     place.launch(offsets, 1, 1, a, out)
     assert out.tolist() == [3, 9, 10, 7, n]
+
+
+@sterna.kernel
+def corners(a, out):
+    i, j = sterna.grid(2)
+    rows, columns = a.shape
+    k, m = i * (rows - 1), j * (columns - 1)
+    out[i, j] = a[k, m]
+    a[k - 5, m - 5] = 10 * i + j
+    out[2 + i, j] = a.T[m, k] + a[::-1][rows - 1 - k, m]
+
+
+def test_rows_times_columns_past_two_to_the_31(place: Place):
+    if not place.shares_memory:
+        pytest.skip("would copy five gigabytes to the device")
+    side = 70_000
+    a = sparse(side * side).reshape(side, side)
+    right = np.array([[1, 2], [3, 4]])
+    a[:: side - 1, :: side - 1] = right
+    out = np.zeros((4, 2), np.int64)
+    place.over(corners, (2, 2), a, out)
+    assert out.tolist() == [*right.tolist(), *(2 * right).tolist()]
+    assert [int(a[k, m]) for k in (-5, side - 6) for m in (-5, side - 6)] == [0, 1, 10, 11]
 
 
 @sterna.kernel

@@ -48,6 +48,21 @@ def test_memory_past_the_array_is_untouched(place: Place, i, j, axis, bad):
 
 
 @sterna.kernel
+def powers(x, r, n):
+    x[0] = r**n
+    x[1] = 10.0**400 if r > 2 else r**2
+
+
+@pytest.mark.parametrize(("r", "n"), [(10.0, 400), (-1e200, 3), (1e200, 1), (3.0, 2), (0.5, -2000)])
+def test_a_power_of_python_floats_overflows(place: Place, r, n):
+    x = np.zeros(2)
+    with pytest.raises(OverflowError, match="Numerical result out of range"):
+        place.launch(powers, 1, 1, x, r, n)
+    place.launch(powers, 1, 1, x, 1.5, 3)
+    assert x.tolist() == [1.5**3, 1.5**2]
+
+
+@sterna.kernel
 def check(x):
     i = sterna.grid(1)
     assert x[i] >= 0, "negative input"

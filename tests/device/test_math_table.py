@@ -16,10 +16,11 @@ HEAD = "import cmath\nimport math\nimport numpy as np\nimport sterna\n\n\n@stern
 WHOLE = {  # exact: name → dtypes
     "gcd": ("int8", "int32", "uint16", "int64", "uint64"), "lcm": ("int32", "uint8", "int64"),
     "fmod": ("int8", "uint32", "int64", "float32", "float64"), "heaviside": ("float32", "float64"),
-    "float_power": ("int8", "float32"), "copysign": ("float16", "float64"), "nextafter": ("float32", "float64"),
+    "float_power": ("int8", "float32"), "copysign": ("float16", "float64"),
+    "nextafter": ("float16", "float32", "float64"),
 }  # fmt: skip
 SINGLE = {
-    "positive": ("int8", "uint64", "float16", "float64"), "spacing": ("float32", "float64"),
+    "positive": ("int8", "uint64", "float16", "float64"), "spacing": ("float16", "float32", "float64"),
     "bitwise_count": ("int8", "uint8", "int32", "int64", "uint64"),
     "round": ("float32", "float64", "int16"), "sign": ("int8", "uint8", "float32", "float64"),
     "square": ("int16", "float32"), "signbit": ("float16", "float32", "float64"), "rint": ("float32", "float64"),
@@ -122,4 +123,4 @@ def test_numpy_functions_of_python_numbers_give_numpy_numbers(place: Place, make
     launch(place, make_module, lines, "x, o, n=5", 1, x, o)
     with np.errstate(all="ignore"):
         right = [eval(text, {"np": np, "n": 5, "x": x}) * x[0] for text in OF_PYTHON_NUMBERS]
-    assert_same(o, np.array(right, np.float64))
+    assert_same(o, np.array(right, np.float64), ulps=2 if place.name.startswith("cuda") else 0)  # NVIDIA's pow

@@ -55,6 +55,7 @@ SNIPPETS: dict[str, tuple[str, list[float]]] = {
     # ---- numbers
     "power binds tighter than minus": ("out[0] = -2 ** 2\nout[1] = 2 ** n\nout[2] = x[0] ** 2", [-4, 8, 25]),
     "power of floats": ("out[0] = 2.0 ** -1\nout[1] = r ** 2\nout[2] = 2 ** -1", [0.5, 0.0625, 0.5]),
+    "hypotenuse of several": ("out[0] = math.hypot(3, 4, 12)\nout[1] = math.hypot(-n)", [13, 3]),
     "modulo of negatives": ("out[0] = -7 % 3\nout[1] = 7 % -3\nout[2] = x[1] % 5\nout[3] = -7 // 2\nout[4] = -0.5 % 3", [2, -2, 2, -4, 2.5]),
     "shift of a weak number by a strong one": ("out[0] = 1 << x[0]\nout[1] = n << 4\nout[2] = -9 >> 1", [32, 48, -5]),
     "big unsigned literals": ("w = np.uint64(0xFFFFFFFFFFFFFFFF)\nout[0] = (w & 0xFF) + (w >> 60)\nout[1] = w > 2 ** 63", [270, 1]),

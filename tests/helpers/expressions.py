@@ -1,16 +1,17 @@
 """Random kernel expressions with known types, as source text.
 
 Every expression has a type: a dtype name (strong), ``int`` or ``float`` (Python's, weak), and weak ints have
-bounds, so that what is generated has one meaning: NumPy's (NEP 50).  Left out on purpose is only what Python and
-a device cannot agree on by design: weak integers past 64 bits, a Python int out of range for the strong
-type it meets, and float to integer out of range.  Only correctly rounded operations are used, so results are
-compared exactly.
+bounds, so that what is generated has one meaning: NumPy's (NEP 50).  Left out on purpose is only what Python and a
+device cannot agree on by design: weak integers past 64 bits, a Python int out of range for the strong type it
+meets, and, where NumPy is not that of x86-64, float to integer out of range.  Only correctly rounded operations
+are used, so results are compared exactly.
 """
 
 from __future__ import annotations
 
 import itertools
 import operator
+import platform
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +26,7 @@ __all__ = ["NUMERIC", "Draw", "Expr", "Expressions", "Scope"]
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 NUMERIC = (*INTEGERS, *FLOATS)
 _LIMIT = 2**40
+_X86 = platform.machine() in ("x86_64", "AMD64")
 _FLOAT_LITERALS = (0.0, 0.5, 1.0, -1.5, 3.1, 0.1, 1e-3, 1e10, -7.25)
 
 
@@ -92,6 +94,7 @@ class Expressions:
             return self.choose(*known) if known else Expr(f"np.{wanted}({self._literal(wanted)})", wanted)
         rules = [
             self._arithmetic, self._mixed, self._with_weak, self._unary, self._select, self._extreme, self._converted,
+            self._function,
         ]  # fmt: skip
         rules.append(self._bits if wanted in INTEGERS else self._rounded)
         text = self.choose(*rules)(wanted, scope, depth - 1)
@@ -105,6 +108,8 @@ class Expressions:
                 return self.choose(*known)
             value = self.integer(0, 100)
             return Expr(str(value), "int", value, value)
+        if self.integer(0, 3) == 0:
+            return self._whole(scope, depth - 1)
         a, b = self.weak_int(scope, depth - 1), self.weak_int(scope, depth - 1)
         op = self.choose("+", "-", "*", "//", "%", "&", "|", "^")
         if op in "//%":
@@ -121,6 +126,22 @@ class Expressions:
         if max(map(abs, corners)) > _LIMIT:
             return a
         return Expr(f"({a.text} {op} {b.text})", "int", min(corners), max(corners))
+
+    def _whole(self, scope: Scope, depth: int) -> Expr:
+        """A Python int made of something else."""
+        narrow = self.choose("int8", "uint8", "int16", "uint16")
+        a, b = self.weak_int(scope, depth), self.weak_int(scope, depth)
+        limits, low = np.iinfo(narrow), min(a.low, b.low)
+        value, high = self.integer(1, 9), max(a.high, b.high)
+        reach = max(-low, high)
+        return self.choose(
+            Expr(f"int({self.strong(narrow, scope, depth).text})", "int", int(limits.min), int(limits.max)),
+            Expr(f"{self.choose('min', 'max')}({a.text}, {b.text})", "int", low, high),
+            Expr(f"abs({a.text})", "int", 0, max(abs(a.low), abs(a.high))),
+            Expr(f"divmod({a.text}, {value})[0]", "int", a.low // value, a.high // value),
+            Expr(f"math.gcd({a.text}, {b.text})", "int", 0, reach),
+            Expr(f"int({self.condition(scope, depth)})", "int", 0, 1),
+        )
 
     def weak_float(self, scope: Scope, depth: int) -> Expr:
         """A Python float."""
@@ -143,6 +164,10 @@ class Expressions:
             a, b = self.condition(scope, depth - 1, strong), self.condition(scope, depth - 1, strong)
             joined = self.choose("&", "|", "^") if strong else self.choose("and", "or")
             return f"({a} {joined} {b})"
+        if depth > 0 and not strong and self.integer(0, 4) == 0:
+            kind = self.choose(*NUMERIC)
+            item, *others = (self.strong(kind, scope, depth - 1).text for _ in range(3))
+            return f"({item} {self.choose('in', 'not in')} ({', '.join(others)}))"
         if depth > 0 and not strong and self.integer(0, 4) == 0:
             return f"(not {self.condition(scope, depth - 1)})"
         op = self.choose("<", "<=", "==", "!=", ">", ">=")
@@ -204,7 +229,7 @@ class Expressions:
         return self.choose(f"-{a}", f"abs({a})", f"+{a}")
 
     def _converted(self, wanted: str, scope: Scope, depth: int) -> str:
-        source = self.choose(*(NUMERIC if wanted in FLOATS else INTEGERS))
+        source = self.choose(*(NUMERIC if wanted in FLOATS or _X86 else INTEGERS))
         return f"np.{wanted}({self.strong(source, scope, depth).text})"
 
     def _select(self, wanted: str, scope: Scope, depth: int) -> str:
@@ -214,6 +239,29 @@ class Expressions:
     def _extreme(self, wanted: str, scope: Scope, depth: int) -> str:
         a, b = self.strong(wanted, scope, depth), self.strong(wanted, scope, depth)
         return f"{self.choose('min', 'max')}({a.text}, {b.text})"
+
+    def _function(self, wanted: str, scope: Scope, depth: int) -> str:
+        """A function of NumPy's or Python's that rounds at most once."""
+        a, b = self.strong(wanted, scope, depth).text, self.strong(wanted, scope, depth).text
+        test = self.condition(scope, 1, strong=True)
+        texts = [
+            f"np.where({test}, {a}, {b})",
+            f"np.fmod({a}, {b})",
+            f"divmod({a}, {b})[{self.integer(0, 1)}]",
+            f"np.square({a})",
+        ]
+        if wanted in INTEGERS:
+            texts += [
+                f"np.gcd({a}, {b})", f"np.{wanted}(np.bitwise_count({a}))", f"np.minimum({a}, {b})",
+                f"np.maximum({a}, {b})", f"({a}) ** {self.integer(0, 5)}",
+                f"np.clip({a}, {self.integer(0, 9)}, {self.integer(10, 99)})",
+            ]  # fmt: skip
+        else:
+            texts += [
+                f"np.heaviside({a}, {b})", f"np.nextafter({a}, {b})", f"math.modf({a})[1]", f"np.round({a})",
+                f"math.ldexp({a}, {self.integer(-9, 9)})", f"np.frexp({a})[0]", f"math.fabs(np.spacing({a}))",
+            ]  # fmt: skip
+        return self.choose(*texts)
 
     def _bits(self, wanted: str, scope: Scope, depth: int) -> str:
         a = self.strong(wanted, scope, depth).text

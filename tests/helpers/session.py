@@ -1,7 +1,7 @@
 """Fresh processes: each session is a new interpreter with its own modules and a given store.
 
 A session script reports by `report(name=value, …)`; the last report comes back as a dict.  The compiler can be
-made unimportable, to show that none is needed.
+made unimportable, to show that none is needed: all of it, or only the packages that the slim installation lacks.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ import json as _json, sys as _sys
 def report(**values):
     print("@@" + _json.dumps(values), flush=True)
 """
+_HIDE_ALL = '_hidden = ("llvmlite.", "sterna.compiler")'
+_HIDE_PACKAGES = '_hidden = ("llvmlite.",)'
 _BLOCK = """
 class _Refuse:
     def find_spec(self, name, path=None, target=None):
-        if name == "llvmlite" or name.startswith(("llvmlite.", "sterna.compiler")):
+        if name == "llvmlite" or name.startswith(_hidden):
             raise ImportError(name + " is not available in this session")
 _sys.meta_path.insert(0, _Refuse())
 """
@@ -55,16 +57,18 @@ class Sessions:
         self,
         script: str,
         *,
-        compiler: bool = True,
+        compiler: bool | str = True,
         hash_seed: int | str = "random",
         env: dict[str, str] | None = None,
         python_args: tuple[str, ...] = (),
         check: bool = True,
     ) -> dict[str, Any]:
-        """Run `script` in a fresh interpreter; its last report, with ``stderr`` added."""
-        result = self.start(
-            PRELUDE + ("" if compiler else _BLOCK) + script, hash_seed=hash_seed, env=env, python_args=python_args
-        )
+        """Run `script` in a fresh interpreter; its last report, with ``stderr`` added.
+
+        `compiler` may be ``"slim"``: Sterna is whole, and llvmlite is not installed.
+        """
+        hide = "" if compiler is True else (_HIDE_PACKAGES if compiler == "slim" else _HIDE_ALL) + _BLOCK
+        result = self.start(PRELUDE + hide + script, hash_seed=hash_seed, env=env, python_args=python_args)
         if check and result.returncode != 0:
             raise AssertionError(f"session failed ({result.returncode}):\n{result.stdout}\n{result.stderr}")
         reports = [line[2:] for line in result.stdout.splitlines() if line.startswith("@@")]

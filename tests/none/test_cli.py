@@ -146,3 +146,22 @@ def test_split_types():
 def test_load_kernel_names_what_is_wrong():
     with pytest.raises(InspectError, match="does not name a kernel"):
         load_kernel("only_a_name")
+
+
+@pytest.mark.parametrize("where", ["part/deep/kernels.py", "part/deep/__init__.py", "script-of-mine.py"])
+def test_load_kernel_from_a_file_with_neighbours(tmp_path, monkeypatch, where):
+    deep = tmp_path / "part" / "deep"
+    deep.mkdir(parents=True)
+    kernel = "import sterna\n@sterna.kernel\ndef k(x):\n    x[0] = FACTOR\n"
+    (tmp_path / "part" / "__init__.py").write_text("FACTOR = 3\n")
+    (deep / "__init__.py").write_text("from .. import FACTOR\n" + kernel)
+    (deep / "kernels.py").write_text("from .. import FACTOR\n" + kernel)
+    (tmp_path / "neighbour.py").write_text("FACTOR = 3\n")
+    (tmp_path / "script-of-mine.py").write_text("from neighbour import FACTOR\n" + kernel)
+    monkeypatch.setattr("sys.path", list(sys.path))
+    for name in ("part", "part.deep", "part.deep.kernels", "neighbour", "script-of-mine"):
+        monkeypatch.setitem(sys.modules, name, sys)  # so that the module is forgotten afterwards
+        del sys.modules[name]
+    found = load_kernel(f"{tmp_path / where}:k")
+    assert found.function.__globals__["FACTOR"] == 3
+    assert found.function.__module__ == where.removesuffix(".py").removesuffix("/__init__").replace("/", ".")

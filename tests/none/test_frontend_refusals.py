@@ -267,3 +267,10 @@ def test_a_function_given_at_a_launch_is_only_an_identity(make) -> None:
     with pytest.raises(CompileError, match="cannot be called") as caught:
         build(make("a[0] = u(n)").k, F1, PYINT, OPAQUE, INT32)
     assert "functions that it captures" in caught.value.hint
+
+
+@pytest.mark.parametrize("body", ["a[0] = 1", "atomic.add(a, 0, 1)", "for i in range(n):\n    a[i] += 1"])
+def test_a_write_to_a_read_only_argument(make, body: str) -> None:
+    with pytest.raises(CompileError, match="this array is read-only") as caught:
+        build(make(body).k, ArrayType(FLOAT32, 1, readonly=True), PYINT, UINT8, INT32)
+    assert "flags.writeable" in caught.value.hint

@@ -40,19 +40,29 @@ def load_kernel(spec: str) -> Any:
     return found
 
 
-def _load_module(name: str) -> ModuleType:
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # as `python -m` does: modules of the current folder are found
+def _load_module(name: str, folder: str = "") -> ModuleType:
+    if folder not in sys.path:
+        sys.path.insert(0, folder)  # as `python -m` does: modules of the current folder are found
     try:
         return importlib.import_module(name)
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         raise InspectError(f"cannot import {name}: {error}") from None
 
 
 def _load_file(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None or not path.is_file():
+    """The module in a file: one of its package, if it lies in one, so that it may import its neighbours."""
+    if not path.is_file():
         raise InspectError(f"there is no file {path}")
+    path = path.resolve()
+    names, folder = [path.stem], path.parent
+    while (folder / "__init__.py").is_file():
+        names.insert(0, folder.name)
+        folder = folder.parent
+    if len(names) > 1:
+        return _load_module(".".join(names).removesuffix(".__init__"), str(folder))
+    sys.path.insert(0, str(folder))  # as for a script
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None  # a .py file has a loader
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     spec.loader.exec_module(module)

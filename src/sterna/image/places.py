@@ -45,7 +45,7 @@ def user_cache() -> CachePlace:
         return CachePlace("", reason="switched off by STERNA_CACHE", disabled=True)
     chosen = environment.get("STERNA_CACHE_DIR")
     if chosen:
-        return CachePlace(os.path.abspath(chosen))
+        return CachePlace(os.path.abspath(os.path.expanduser(chosen)))
     if sys.platform == "win32":
         local = environment.get("LOCALAPPDATA")
         if local and os.path.isabs(local):

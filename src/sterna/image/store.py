@@ -181,11 +181,16 @@ class Store:
     def _commit(self, path: str, data: bytes, durable: bool = True) -> WriteOutcome:
         """Write a file; the first time in a folder, also sweep it."""
         outcome = files.atomic_write(path, data, durable=durable)
-        folder = os.path.dirname(path)
-        if outcome and folder not in self._swept:
-            self._swept.add(folder)
-            files.sweep_temporaries(folder, path)
+        if outcome:
+            self._sweep_beside(path)
         return outcome
+
+    def _sweep_beside(self, written: str) -> None:
+        """Remove what killed writers left beside a file that is whole; once a folder."""
+        folder = os.path.dirname(written)
+        if folder not in self._swept:
+            self._swept.add(folder)
+            files.sweep_temporaries(folder, written)
 
     def _make_ready(self) -> WriteOutcome:
         if not self.writable:
@@ -222,6 +227,7 @@ class Store:
             return WriteOutcome(False, f"versions are not plain data: {error}", self.path)
         path = os.path.join(self.path, _folder(target), "versions", f"{sha256_hex(data)[:32]}.json")
         if files.read_file(path).data == data:
+            self._sweep_beside(path)
             return WriteOutcome(True, "", path)
         return self._commit(path, data)
 

@@ -22,7 +22,7 @@ _UFUNCS: dict[str, str] = {
     "atan2": "arctan2", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "asinh": "arcsinh", "acosh": "arccosh",
     "atanh": "arctanh", "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log2": "log2", "log10": "log10",
     "log1p": "log1p", "sqrt": "sqrt", "cbrt": "cbrt", "fabs": "fabs", "copysign": "copysign", "fmod": "fmod",
-    "hypot": "hypot", "pow": "power", "degrees": "degrees", "radians": "radians", "nextafter": "nextafter",
+    "pow": "power", "degrees": "degrees", "radians": "radians", "nextafter": "nextafter",
 }  # fmt: skip
 _SPECIAL = ("erf", "erfc", "gamma", "lgamma", "remainder")
 _PREDICATES = ("isnan", "isinf", "isfinite")
@@ -115,6 +115,15 @@ def _complex_log(x: Any, base: Any = None) -> Any:
         return finish(np.log(value) / np.log(radix))
 
 
+def _hypot(*args: Any) -> Any:
+    with np.errstate(all="ignore"):
+        converted, finish = floating(*args)
+        size = np.abs(converted[0])
+        for part in converted[1:]:
+            size = np.hypot(size, part)
+        return finish(size)
+
+
 def _ldexp(x: Any, exponent: Any) -> Any:
     (value,), finish = floating(x)
     with np.errstate(all="ignore"):
@@ -134,7 +143,8 @@ def _frexp(x: Any) -> Any:
 
 
 def _trunc(x: Any) -> int:
-    return int(math.trunc(x.item() if _is_strong(x) else x))  # NumPy's scalars but float64 have no __trunc__
+    whole: int = math.trunc(x.item() if _is_strong(x) else x)  # NumPy's scalars but float64 have no __trunc__
+    return whole
 
 
 def _ulp(x: Any) -> Any:
@@ -170,7 +180,15 @@ def _table() -> tuple[dict[str, Any], dict[str, Any]]:
     real: dict[str, Any] = {name: _through_numpy(getattr(np, ufunc), float) for name, ufunc in _UFUNCS.items()}
     real |= {name: _through_python(getattr(math, name)) for name in _SPECIAL}
     real |= {name: _predicate(getattr(np, name)) for name in _PREDICATES}
-    real |= {"log": _log, "ldexp": _ldexp, "modf": _modf, "frexp": _frexp, "ulp": _ulp, "trunc": _trunc}
+    real |= {
+        "log": _log,
+        "hypot": _hypot,
+        "ldexp": _ldexp,
+        "modf": _modf,
+        "frexp": _frexp,
+        "ulp": _ulp,
+        "trunc": _trunc,
+    }
     imaginary: dict[str, Any] = {
         name: _through_numpy(getattr(np, _UFUNCS[name]), complex) for name in _COMPLEX if hasattr(cmath, name)
     }

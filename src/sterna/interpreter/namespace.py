@@ -106,6 +106,8 @@ class Translation:
         if isinstance(value, int | float | complex | str | bytes | type(None)):
             return int(value) if isinstance(value, enum.IntEnum) else value
         if isinstance(value, np.ndarray):
+            if captured and not value.flags.c_contiguous:
+                value = np.array(value, order="C")  # as a device gets it
             return device_view(value, readonly=captured)
         if isinstance(value, np.void) and value.dtype.names is not None:
             return device_view(np.asarray(value), readonly=captured)[()]

@@ -239,10 +239,16 @@ def _is_rewritten(function: FunctionType) -> bool:
 
 
 def _is_in_bytecode_file(code: CodeType, cached: str | None, now: _Stat) -> bool:
-    """True if the module's valid ``.pyc`` holds this code: another patch release of Python compiled it."""
+    """True if the module's valid ``.pyc`` holds this code: another patch release of Python compiled it.
+
+    A file touched after its ``.pyc`` was written is a changed one, though a ``.pyc`` knows times by the second only.
+    """
     try:
         with open(cached or "", "rb") as file:
+            written = os.fstat(file.fileno()).st_mtime_ns
             header, body = file.read(16), file.read()
+        if max(now[0], now[2]) > written:
+            return False
         stamp = (int.from_bytes(header[8:12], "little"), int.from_bytes(header[12:16], "little"))
         if header[4:8] != bytes(4) or stamp != (now[0] // 10**9 & 0xFFFFFFFF, now[1] & 0xFFFFFFFF):
             return False

@@ -36,6 +36,8 @@ class Limits:
     max_grid: tuple[int, int, int] = (2**31 - 1, 65535, 65535)
     shared_bytes: int = 48 * 1024
     warp_size: int = 32
+    stack_bytes: int = 4 << 20
+    """For the local arrays of recursive functions: half of a CPU thread's stack."""
 
 
 @frozen

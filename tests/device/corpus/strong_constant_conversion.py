@@ -1,4 +1,4 @@
-"""A NumPy integer constant converted to a narrower type wraps, as at run time (it was refused as a literal)."""
+"""A NumPy constant converted to a narrower type wraps, as at run time (it was refused as a literal)."""
 
 import numpy as np
 
@@ -15,4 +15,4 @@ def arguments():
 @sterna.kernel
 def k(x, o):
     i = sterna.grid(1)
-    o[i] = np.uint8(np.int16(-1)) + x[i] + np.uint8(BIG)
+    o[i] = np.uint8(np.int16(-1)) + x[i] + np.uint8(BIG) + np.uint8(np.float16(-7.25))

@@ -118,7 +118,7 @@ def binary(frame: Frame, node: ast.AST, op: str, left: Value, right: Value) -> V
     if t == BOOL:
         return _boolean(frame, node, op, x, y)
     if op == "pow" and t == PYFLOAT:
-        return Rt(Binary("pow", *_checked_power(frame, x, y), t))
+        return Rt(_checked_power(frame, x, y))
     x, y = _checked(frame, op, x, y, t)
     return Rt(Binary(op, x, y, t), False, _result_nonneg(op, t, a.nonneg or _nonneg(x), b.nonneg or _nonneg(y)))
 
@@ -239,14 +239,24 @@ def _is_negative(expr: Expr) -> Expr:
     return Compare("lt", expr, Const(0, expr.type))
 
 
-def _checked_power(frame: Frame, x: Expr, y: Expr) -> tuple[Expr, Expr]:
-    """Python floats of a power: zero to a negative one raises, as does what would be a complex number in Python."""
-    constant = y.value if isinstance(y, Const) else None
-    if constant is not None and constant >= 0 and float(constant).is_integer():
-        return x, y
-    zero = Const(0.0, PYFLOAT)
+def _checked_power(frame: Frame, x: Expr, y: Expr) -> Expr:
+    """Power of Python floats: it raises where Python's does, and where the result would be complex in Python."""
     x = x if isinstance(x, Const) else frame.temp(x)
     y = y if isinstance(y, Const) else frame.temp(y)
+    _check_base(frame, x, y)
+    power = frame.temp(Binary("pow", x, y, PYFLOAT))
+    finite = Binary("and", Intrinsic("math.isfinite", (x,), BOOL), Intrinsic("math.isfinite", (y,), BOOL), BOOL)
+    overflow = Binary("and", Intrinsic("math.isinf", (power,), BOOL), finite, BOOL)
+    frame.check(overflow, "OverflowError", "(34, 'Numerical result out of range')")
+    return power
+
+
+def _check_base(frame: Frame, x: Expr, y: Expr) -> None:
+    """Zero to a negative power raises, and so does a negative number to a fractional one."""
+    constant = y.value if isinstance(y, Const) else None
+    if constant is not None and constant >= 0 and float(constant).is_integer():
+        return
+    zero = Const(0.0, PYFLOAT)
     if constant is None or constant < 0:
         test: Expr = Compare("eq", x, zero)
         if constant is None:
@@ -259,7 +269,6 @@ def _checked_power(frame: Frame, x: Expr, y: Expr) -> tuple[Expr, Expr]:
             test = IfExp(test, whole, Const(False, BOOL), BOOL)
         message = "a negative float to a fractional power is complex; write complex(x) ** y"
         frame.check(test, "ValueError", message)
-    return x, y
 
 
 # ---- unary ----

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
+from typing import NoReturn
 
 from sterna.compiler.frontend.attributes import array_field, extent, field_type, find_field, record_field
 from sterna.compiler.frontend.frame import Frame, tuple_items
@@ -53,7 +54,9 @@ from sterna.types import (
     itemsize,
 )  # fmt: skip
 
-__all__ = ["ElementTarget", "FieldTarget", "element", "index_values", "store_target", "subscript"]
+__all__ = [
+    "ElementTarget", "FieldTarget", "element", "index_values", "refuse_readonly", "store_target", "subscript",
+]  # fmt: skip
 
 Index = Rt | SliceAxis | NewAxis
 
@@ -405,11 +408,7 @@ def store_target(
         frame.fail(node, f"items of {describe(base)} cannot be assigned", hint)
     t = base.expr.type
     if t.readonly:
-        frame.fail(
-            node,
-            "this array is read-only",
-            "a captured NumPy array is read-only: capture a sterna.Array, or pass it as an argument",
-        )
+        refuse_readonly(frame, node, "array")
     full = _complete(frame, node, t, parts)
     if not all(isinstance(part, Rt) for part in full):
         frame.unsupported(
@@ -419,6 +418,16 @@ def store_target(
         frame.unsupported(node, "a whole record cannot be assigned in device code", "assign its fields: a[i].x = …")
     check, exprs, nonneg = _access(frame, node, base.expr, t, [p for p in full if isinstance(p, Rt)])
     return ElementTarget(base.expr, exprs, t.dtype, check, nonneg)
+
+
+def refuse_readonly(frame: Frame, node: ast.AST, what: str) -> NoReturn:
+    """The error of a write to an array, or a record of one, that may not be written."""
+    frame.fail(
+        node,
+        f"this {what} is read-only",
+        "capture a sterna.Array, or pass a writeable array as an argument (captured NumPy arrays are read-only, "
+        "and arguments whose flags.writeable is False)",
+    )
 
 
 def _field_name(frame: Frame, node: ast.AST, t: RecordRefType, parts: list[Value | SliceAxis | None]) -> str:
@@ -435,7 +444,7 @@ def _field_name(frame: Frame, node: ast.AST, t: RecordRefType, parts: list[Value
 def _field_target(frame: Frame, node: ast.AST, record: Expr, t: RecordRefType, name: str) -> FieldTarget:
     found = field_type(find_field(frame, node, t.record, name), t)
     if t.readonly:
-        frame.fail(node, "this record is read-only", "capture a sterna.Array, or pass the array as an argument")
+        refuse_readonly(frame, node, "record")
     if not isinstance(found, Scalar):
         frame.unsupported(
             node, f"field {name!r} holds several values and cannot be assigned at once", "assign its parts"

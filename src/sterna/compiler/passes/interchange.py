@@ -8,14 +8,14 @@ threads read neighbouring elements, and is left alone otherwise (a thread that w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sterna.compiler.ir import nodes as ir
 from sterna.compiler.ir.rewrite import walk
 from sterna.types import ArrayType, Scalar
 
-__all__ = ["loops_to_interchange"]
+__all__ = ["Finder", "fits", "loops_to_interchange"]
 
 _MOST_NODES = 300
 _UNROLLED_TURNS = 16
@@ -24,6 +24,7 @@ _PLAIN = (
     ir.Const, ir.Local, ir.Unary, ir.Binary, ir.Cast, ir.Extent, ir.IfExp, ir.Compare, ir.SlotWord, ir.RefWord,
     ir.ArrayOf, ir.TableWord, ir.MakeTuple, ir.GetItem, ir.SharedArray,
 )  # fmt: skip
+_NOTHING: Mapping[str, int] = {}
 _MANY = 2
 """A coefficient other than 0 and 1."""
 
@@ -38,12 +39,22 @@ def loops_to_interchange(function: ir.Function, over: int) -> frozenset[int]:
     over : int
         Number of axes of an ``over`` launch, or 0.
     """
-    finder = _Finder(function, over)
+    finder = Finder(function, over)
     finder.search(function.body)
     return frozenset(finder.found)
 
 
-class _Finder:
+class Finder:
+    """What a kernel's locals depend on, and its loops worth running at block level.
+
+    Attributes
+    ----------
+    assigned : dict
+        Local → the statements that assign it.
+    found : set of int
+        Identities of the loops that `search` found.
+    """
+
     def __init__(self, function: ir.Function, over: int) -> None:
         self.over = over
         self.found: set[int] = set()
@@ -82,13 +93,14 @@ class _Finder:
         for child in walk([node]):
             if isinstance(child, ir.Local) and child.name in self.depends:
                 return True
-            if isinstance(child, ir.Intrinsic) and self._is_x(child):
+            if isinstance(child, ir.Intrinsic) and self.is_x(child):
                 return True
             if isinstance(child, ir.Call | ir.Atomic | ir.LocalArray):
                 return True
         return False
 
-    def _is_x(self, node: ir.Intrinsic) -> bool:
+    def is_x(self, node: ir.Intrinsic) -> bool:
+        """Whether an operation gives something of the thread itself."""
         if node.name in ("thread_idx.x", "laneid", "lanemask_lt"):
             return True
         if not node.name.startswith("grid_index."):
@@ -96,22 +108,27 @@ class _Finder:
         number = int(node.name.rpartition(".")[2])
         return number == (int(node.attrs[0]) - 1 if self.over else 0)
 
-    def coefficient(self, node: ir.Expr, depth: int = 12) -> int:
-        """How many elements an index moves from one thread to the next: 0, 1, or `_MANY` for anything else."""
+    def coefficient(self, node: ir.Expr, known: Mapping[str, int] = _NOTHING, depth: int = 12) -> int:
+        """How many elements an index moves from one thread to the next: 0, 1, or `_MANY` for anything else.
+
+        `known` gives it for some locals.
+        """
+        if isinstance(node, ir.Local) and node.name in known:
+            return known[node.name]
         if not self.on_x(node):
             return 0
-        if isinstance(node, ir.Intrinsic) and self._is_x(node):
+        if isinstance(node, ir.Intrinsic) and self.is_x(node):
             return 1
         if isinstance(node, ir.Cast) and depth:
-            return self.coefficient(node.operand, depth - 1)
+            return self.coefficient(node.operand, known, depth - 1)
         if isinstance(node, ir.Local) and depth:
             found = self.assigned.get(node.name, [])
             if len(found) == 1 and isinstance(found[0], ir.Assign):
-                return self.coefficient(found[0].value, depth - 1)
+                return self.coefficient(found[0].value, known, depth - 1)
         if isinstance(node, ir.GetItem) and isinstance(node.value, ir.MakeTuple):
-            return self.coefficient(node.value.items[node.index], depth - 1)
+            return self.coefficient(node.value.items[node.index], known, depth - 1)
         if isinstance(node, ir.Binary) and depth:
-            left, right = self.coefficient(node.left, depth - 1), self.coefficient(node.right, depth - 1)
+            left, right = (self.coefficient(x, known, depth - 1) for x in (node.left, node.right))
             if node.op in ("add", "min", "max") or (node.op == "sub" and right == 0):
                 return min(left + right, _MANY)
         return _MANY
@@ -136,8 +153,11 @@ class _Finder:
         """Bounds known to the block before the loop: parameters, extents, arithmetic on them and outer loops."""
         if any(isinstance(n, _OTHER) for n in walk(node.body)):
             return False
-        bounds = list(walk([node.start, node.stop, node.step]))
-        return all(isinstance(n, _PLAIN) for n in bounds) and not any(self.on_x(n) for n in bounds)
+        return all(self.is_plain(bound) and not self.on_x(bound) for bound in (node.start, node.stop, node.step))
+
+    def is_plain(self, node: ir.Expr) -> bool:
+        """Whether an expression has no loads, calls or failures."""
+        return all(isinstance(n, _PLAIN) for n in walk([node]))
 
     def _pays(self, node: ir.ForRange) -> bool:
         inside = list(walk(node.body))
@@ -148,22 +168,23 @@ class _Finder:
             return False
         arithmetic = [n for n in inside if isinstance(n, ir.Binary) and getattr(n.type, "kind", "") == "f"]
         computes = any(self.on_x(n) for n in arithmetic)
-        return computes and all(self._fits(n) for n in inside if isinstance(n, ir.Element | ir.Store))
+        return computes and all(fits(self, n) for n in inside if isinstance(n, ir.Element | ir.Store))
 
     def _unrolls(self, node: ir.ForRange) -> bool:
         turns = _turns(node)
         return turns is not None and turns <= _UNROLLED_TURNS
 
-    def _fits(self, node: ir.Element | ir.Store) -> bool:
-        """Whether neighbouring threads touch neighbouring elements, or the same one."""
-        t = node.array.type
-        if not isinstance(t, ArrayType) or not isinstance(t.dtype, Scalar) or t.dtype.kind == "c" or not node.indices:
-            return False
-        if t.layout == "A" and t.ndim > 1:
-            return False
-        fast = 0 if t.layout == "F" else len(node.indices) - 1
-        moves = [self.coefficient(i) for i in node.indices]
-        return moves[fast] <= 1 and not any(m for n, m in enumerate(moves) if n != fast)
+
+def fits(finder: Finder, node: ir.Element | ir.Store, known: Mapping[str, int] = _NOTHING) -> bool:
+    """Whether neighbouring threads touch neighbouring elements, or the same one."""
+    t = node.array.type
+    if not isinstance(t, ArrayType) or not isinstance(t.dtype, Scalar) or t.dtype.kind == "c" or not node.indices:
+        return False
+    if t.layout == "A" and t.ndim > 1:
+        return False
+    fast = 0 if t.layout == "F" else len(node.indices) - 1
+    moves = [finder.coefficient(i, known) for i in node.indices]
+    return moves[fast] <= 1 and not any(m for n, m in enumerate(moves) if n != fast)
 
 
 def _turns(node: ir.ForRange) -> int | None:

@@ -13,6 +13,7 @@ from sterna.compiler.passes.lift import Lifter
 from sterna.compiler.passes.placement import Placement, Program, place
 from sterna.compiler.passes.propagate import propagate
 from sterna.compiler.passes.split_regions import Region, split
+from sterna.compiler.passes.strided import TURN, block_strided_loops
 from sterna.options import CompileOptions
 from sterna.types import NONE, VOID
 
@@ -35,13 +36,17 @@ def prepare_kernel(module: ir.Module, options: CompileOptions) -> tuple[ir.Modul
     module = inline_calls(module, wanted)
     kernel = propagate(module.functions[module.entry])
     collective = contains_collective(kernel.body)
-    if not collective and (options.opt < 2 or not loops_to_interchange(kernel, options.over)):
+    types = dict(kernel.locals)
+    strided = False
+    if options.opt >= 2:
+        kernel, strided = block_strided_loops(kernel, types, options.over)
+    if not collective and (options.opt < 2 or not (strided or loops_to_interchange(kernel, options.over))):
         module = _with_kernel(module, kernel)
         return module, Program((Region(kernel.body),), Placement(frozenset(), (), False), dict(kernel.locals), False)
-    types = dict(kernel.locals)
     lifter = Lifter(types, is_collective, _expand)
     kernel = replace(kernel, body=lifter.statements(kernel.body), locals=types)
     also = loops_to_interchange(kernel, options.over) if options.opt >= 2 else frozenset()
+    also |= frozenset(id(n) for n in kernel.body if isinstance(n, ir.ForRange) and n.target.startswith(TURN))
     steps, uniformity = split(kernel, types, also)
     module = _with_kernel(module, kernel)
     return module, place(steps, uniformity, kernel, types)

@@ -18,6 +18,7 @@ from sterna.compiler.codegen.llvm.module import entry_symbol
 from sterna.compiler.codegen.simt.entry import SimtContext, emit_entry
 from sterna.compiler.codegen.simt.frame import state_words
 from sterna.compiler.deep import with_deep_stack
+from sterna.compiler.frontend.recursion import MAX_DEPTH
 from sterna.compiler.ir.nodes import Module
 from sterna.errors import CompileError, UnsupportedError
 from sterna.options import CompileOptions
@@ -28,7 +29,7 @@ from sterna.targets.cuda.libdevice import link_libdevice
 from sterna.targets.cuda.linker import link_ptx
 from sterna.targets.cuda.narrow import guard_narrow_stores
 from sterna.targets.cuda.profile import cuda_profile
-from sterna.targets.cuda.target import compiler_versions
+from sterna.targets.cuda.target import STACK_BYTES, compiler_versions
 
 __all__ = ["COMPILER", "CudaCompiler", "generate", "make_ptx"]
 
@@ -63,7 +64,8 @@ class CudaCompiler:
         level = _level(options)
         ptx = make_ptx(text, target.arch, level)
         cubin = link_ptx(ptx.encode(), target.arch, True, level)
-        entry = read_cubin(cubin).entries.get(facts["entry"])
+        found = read_cubin(cubin)
+        entry = found.entries.get(facts["entry"])
         if entry is None:
             raise CompileError(f"the linker made a cubin without the kernel {facts['entry']}")
         facts |= {
@@ -71,6 +73,8 @@ class CudaCompiler:
             "local_bytes": entry.local_bytes,
             "shared_bytes": entry.shared_bytes,
         }
+        if facts.pop("recursive"):  # a call deeper takes a frame, and the depth is limited
+            facts["stack_bytes"] = min(MAX_DEPTH * found.largest_frame, 2 * STACK_BYTES) + 2 * found.largest_frame
         texts: dict[str, Text] = {
             "llvm": text,
             "llvm-opt": lambda: str(_optimised(text, target.arch, level)),
@@ -100,6 +104,7 @@ def generate(module: Module, target: Target, options: CompileOptions) -> tuple[s
         "prints": context.prints,
         "cooperative": options.cooperative,
         "cluster": list(options.cluster),
+        "recursive": any(info.recursive for info in context.infos.values()),
     }
     return link_libdevice(body, target.arch), facts
 

@@ -23,6 +23,9 @@ ATTRIBUTES = {
 """Names of device attributes, and the driver's numbers for them."""
 
 
+_STACK_SIZE, _STACK = 0, 1024  # CU_LIMIT_STACK_SIZE, and what it is at first
+
+
 class Context:
     """The primary context of one device; made when first needed.
 
@@ -39,6 +42,7 @@ class Context:
         self._handle: int | None = None
         self._lock = threading.RLock()
         self._known: dict[str, int] = {}
+        self._stack = 0, _STACK
         device = ctypes.c_int()
         driver().cuDeviceGet(ctypes.byref(device), index)
         self.ordinal = device.value
@@ -75,6 +79,18 @@ class Context:
         cu = driver()
         cu.cuCtxSetCurrent(self.handle)
         return cu
+
+    def need_stack(self, nbytes: int) -> None:
+        """Let every thread have a stack of `nbytes`, for code whose need the driver cannot see: recursion.
+
+        The driver takes the memory for all threads that the device can run at once.
+        """
+        with self._lock:
+            if self._stack[0] != self.generation:
+                self._stack = self.generation, _STACK
+            if nbytes > self._stack[1]:
+                self.enter().cuCtxSetLimit(_STACK_SIZE, nbytes)
+                self._stack = self.generation, nbytes
 
     def reset(self) -> None:
         """Destroy everything in the context and start a new generation."""

@@ -55,9 +55,10 @@ class Entry:
 
 @frozen
 class Cubin:
-    """What a loader needs of one cubin."""
+    """What a loader needs of one cubin; `largest_frame` is the most stack that one call of a function takes."""
 
     arch: int
+    largest_frame: int
     entries: dict[str, Entry]
     variables: dict[str, Slot]
 
@@ -83,7 +84,12 @@ def read_cubin(data: bytes) -> Cubin:
     try:
         sections, flags, version = _sections(data)
         symbols = list(_symbols(data, sections))
-        return Cubin(_arch(flags, version), _entries(data, sections, symbols), _variables(symbols))
+        return Cubin(
+            _arch(flags, version),
+            _largest_frame(data, sections),
+            _entries(data, sections, symbols),
+            _variables(symbols),
+        )
     except (struct.error, IndexError, ValueError) as error:
         raise LinkError(f"the stored cubin is damaged: {error}") from error
 
@@ -159,6 +165,17 @@ def _attributes(data: bytes, section: _Section) -> Iterator[tuple[int, bytes]]:
         else:
             yield attribute, data[place + 2 : place + 4]
             place += 4
+
+
+def _largest_frame(data: bytes, sections: list[_Section]) -> int:
+    found = [
+        struct.unpack_from("<II", value)[1]
+        for section in sections
+        if section.name == ".nv.info"
+        for attribute, value in _attributes(data, section)
+        if attribute == _FRAME_SIZE and len(value) >= 8
+    ]
+    return max(found, default=0)
 
 
 def _entries(data: bytes, sections: list[_Section], symbols: list[Symbol]) -> dict[str, Entry]:

@@ -61,6 +61,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuMemsetD8Async": (_Q, ctypes.c_ubyte, _N, _P),
     "cuPointerGetAttribute": (_R, _I, _Q),
     "cuModuleLoadDataEx": (_R, _P, _U, _P, _P),
+    "cuCtxSetLimit": (_I, _N),
     "cuModuleUnload": (_P,),
     "cuModuleGetGlobal_v2": (_R, _R, _P, ctypes.c_char_p),
     "cuModuleGetFunction": (_R, _P, ctypes.c_char_p),

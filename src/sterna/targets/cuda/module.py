@@ -150,6 +150,7 @@ class CudaModule:
 
     def _finish(self) -> None:
         cu = self.device.context.enter()
+        self.device.context.need_stack(int(self.image.facts.get("stack_bytes", 0)))
         name = self.image.entry.encode()
         self._kernel = ctypes.c_void_p(new_handle(cu.cuModuleGetFunction, self._handle, name))
 

@@ -13,6 +13,7 @@ __all__ = [
     "ARCHITECTURES",
     "DEFAULT_ARCHITECTURE",
     "SLOTS",
+    "STACK_BYTES",
     "compiler_versions",
     "default_target",
     "parse_target",
@@ -30,6 +31,9 @@ DEFAULT_ARCHITECTURE = "sm_75"
 
 SLOTS = "sterna_refs"
 """The one symbol that holds the words of all records of an image, in the manifest's order."""
+
+STACK_BYTES = 128 * 1024
+"""A thread's stack for local arrays of recursive functions; the device keeps as much for each of its threads."""
 
 _LINKERS = ("nvidia-nvjitlink", "nvidia-nvjitlink-cu13", "nvidia-nvjitlink-cu12")
 
@@ -54,7 +58,7 @@ def parse_target(arch: str) -> Target:
         name="cuda",
         arch=arch,
         strategies=("patch", "bake", "table"),
-        limits=Limits(shared_bytes=48 * 1024),
+        limits=Limits(shared_bytes=48 * 1024, stack_bytes=STACK_BYTES),
         fallbacks=tuple(reversed(older)),
         compiler_module="sterna.targets.cuda.compiler",
         runtime_module="sterna.targets.cuda.device",

@@ -7,6 +7,9 @@
         loop: take `chunk` blocks from the atomic counter, until none are left
             for each block: run the kernel's regions (`regions`), each a loop over the block's threads
 
+In an ``over`` launch the blocks are ours, and a kernel that keeps nothing for a block cannot tell them apart: then
+the blocks of a chunk run together, a row or several rows as one.
+
 Every pool thread of a launch calls the entry once, with its own stack: shared memory and per-thread state of a
 block live there.
 """
@@ -20,11 +23,17 @@ from sterna.compiler.codegen.cpu.kernel import KernelEmitter
 from sterna.compiler.codegen.cpu.regions import emit_block, prepare_block
 from sterna.compiler.codegen.llvm.frame import Frame
 from sterna.compiler.codegen.llvm.module import ModuleContext, entry_symbol
+from sterna.compiler.ir import nodes as ir
+from sterna.compiler.ir.rewrite import walk_function
 
 if TYPE_CHECKING:
     from sterna.compiler.passes.placement import Program
 
 __all__ = ["emit_entry"]
+
+_OF_BLOCKS = ("thread_idx.", "block_idx.", "laneid", "lanemask", "activemask")
+Triple = tuple[str, str, str]
+Dims = dict[str, Triple]
 
 
 def emit_entry(context: ModuleContext, program: Program) -> str:
@@ -49,14 +58,12 @@ def emit_entry(context: ModuleContext, program: Program) -> str:
     return f"define void @{entry_symbol(context.module.entry)}({parameters}) {attributes} {{\n{e.b.body()}\n}}"
 
 
-def _triple(e: KernelEmitter, name: str, note: str) -> tuple[str, str, str]:
+def _triple(e: KernelEmitter, name: str, note: str) -> Triple:
     x, y, z = (e.launch_value(name, axis, note=note) for axis in range(3))
     return x, y, z
 
 
-def _block_loop(
-    e: KernelEmitter, program: Program, dims: dict[str, tuple[str, str, str]], total: str, chunk: str
-) -> None:
+def _block_loop(e: KernelEmitter, program: Program, dims: Dims, total: str, chunk: str) -> None:
     b = e.b
     take, run, done = b.label("take"), b.label("run"), b.label("finished")
     counter = b.op("getelementptr inbounds i64, ptr %launch, i64 0")
@@ -67,33 +74,98 @@ def _block_loop(
     rest = b.op(f"sub i64 {total}, {first}")
     count = b.call("i64", "llvm.umin.i64", f"i64 {rest}, i64 {chunk}")
 
-    def block(number: str) -> None:
-        index = b.op(f"add nuw nsw i64 {first}, {number}")
-        gx, gy, _ = dims["grid_dim"]
-        x, rows = b.op(f"urem i64 {index}, {gx}"), b.op(f"udiv i64 {index}, {gx}")
-        place = x, b.op(f"urem i64 {rows}, {gy}"), b.op(f"udiv i64 {rows}, {gy}")
-        e.frame = Frame("%launch", place, ("0", "0", "0"), dims)
-        e.counts = _counts(e, dims, place)
-        emit_block(e, program)
+    last = b.op(f"add nuw nsw i64 {first}, {count}")
+    if _is_blind_to_blocks(e, program):
+        _runs(e, program, dims, first, last)
+    else:
 
-    e.count_loop(count, "block", block)
+        def block(number: str) -> None:
+            place = _place(e, dims, b.op(f"add nuw nsw i64 {first}, {number}"))
+            _emit(e, program, dims, place, ("1", "1"))
+
+        e.count_loop(count, "block", block)
     b.jump(take)
     b.place(done)
 
 
-def _counts(
-    e: KernelEmitter, dims: dict[str, tuple[str, str, str]], block: tuple[str, str, str]
-) -> tuple[str, str, str]:
-    """Threads of the block along each axis: clipped to the extents of an ``over`` launch."""
+def _place(e: KernelEmitter, dims: Dims, index: str) -> Triple:
+    """Indices of the block with a linear number."""
+    gx, gy, _ = dims["grid_dim"]
+    x, rows = e.b.op(f"urem i64 {index}, {gx}"), e.b.op(f"udiv i64 {index}, {gx}")
+    return x, e.b.op(f"urem i64 {rows}, {gy}"), e.b.op(f"udiv i64 {rows}, {gy}")
+
+
+def _emit(e: KernelEmitter, program: Program, dims: Dims, place: Triple, blocks: tuple[str, str]) -> None:
+    """The kernel for a box of blocks from `place`: so many along x and y."""
+    e.frame = Frame("%launch", place, ("0", "0", "0"), dims)
+    e.counts = _counts(e, dims, place, blocks)
+    emit_block(e, program)
+
+
+def _runs(e: KernelEmitter, program: Program, dims: Dims, first: str, last: str) -> None:
+    """Blocks from `first` to `last` in boxes as large as can be: the rest of a row, or whole rows.
+
+    A box at which a guard fails runs again block by block, so that an edge costs no more than its own blocks.
+    """
+    b = e.b
+    current, narrow = b.slot("i64"), b.slot("i64")
+    turn, done = b.label("box"), b.label("box.done")
+    b.emit(f"store i64 {first}, ptr {current}")
+    b.emit(f"store i64 0, ptr {narrow}")
+    b.place(turn)
+    index = b.op(f"load i64, ptr {current}")
+    place = _place(e, dims, index)
+    columns, rows = _box(e, dims, place, b.op(f"sub i64 {last}, {index}"))
+    single = b.icmp("ult", 64, index, b.op(f"load i64, ptr {narrow}"))
+    columns, rows = (b.op(f"select i1 {single}, i64 1, i64 {n}") for n in (columns, rows))
+    size = b.op(f"mul nuw nsw i64 {columns}, {rows}")
+    following = b.op(f"add nuw nsw i64 {index}, {size}")
+    divide = b.label("divide")
+    e.alone = b.icmp("eq", 64, size, "1"), divide
+    _emit(e, program, dims, place, (columns, rows))
+    e.alone = None
+    b.emit(f"store i64 {following}, ptr {current}")
+    b.branch(b.icmp("ult", 64, following, last), turn, done)
+    b.place(divide)
+    b.emit(f"store i64 {following}, ptr {narrow}")
+    b.jump(turn)
+    b.place(done)
+
+
+def _box(e: KernelEmitter, dims: Dims, place: Triple, left: str) -> tuple[str, str]:
+    """Columns and rows of the largest box of at most `left` blocks from `place` that is in linear order."""
+    b = e.b
+    gx, gy, _ = dims["grid_dim"]
+    columns = b.call("i64", "llvm.umin.i64", f"i64 {b.op(f'sub i64 {gx}, {place[0]}')}, i64 {left}")
+    rows = b.call(
+        "i64", "llvm.umin.i64", f"i64 {b.op(f'sub i64 {gy}, {place[1]}')}, i64 {b.op(f'udiv i64 {left}, {gx}')}"
+    )
+    whole = b.icmp("eq", 64, columns, gx)
+    return columns, b.op(f"select i1 {whole}, i64 {rows}, i64 1")
+
+
+def _is_blind_to_blocks(e: KernelEmitter, program: Program) -> bool:
+    """Whether no thread can tell which block it is in."""
+    if not e.context.options.over or program.divided:
+        return False
+    functions = e.context.module.functions.values()
+    nodes = (node for function in functions for node in walk_function(function))
+    return not any(
+        isinstance(n, ir.SharedArray) or (isinstance(n, ir.Intrinsic) and n.name.startswith(_OF_BLOCKS)) for n in nodes
+    )
+
+
+def _counts(e: KernelEmitter, dims: Dims, place: Triple, blocks: tuple[str, str]) -> Triple:
+    """Threads of a box of blocks along each axis: clipped to the extents of an ``over`` launch."""
     if not e.context.options.over:
         return dims["block_dim"]
     counts = []
-    for axis in range(3):
-        size = dims["block_dim"][axis]
+    for axis, many in enumerate((*blocks, "1")):
         if axis >= e.context.options.over:
             counts.append("1")
             continue
-        begin = e.b.op(f"mul nuw nsw i64 {block[axis]}, {size}")
-        rest = e.b.op(f"sub nsw i64 {dims['extents'][axis]}, {begin}")
-        counts.append(e.b.call("i64", "llvm.smin.i64", f"i64 {rest}, i64 {size}"))
+        size = dims["block_dim"][axis]
+        rest = e.b.op(f"sub nsw i64 {dims['extents'][axis]}, {e.b.op(f'mul nuw nsw i64 {place[axis]}, {size}')}")
+        most = size if many == "1" else e.b.op(f"mul nuw nsw i64 {many}, {size}")
+        counts.append(e.b.call("i64", "llvm.smin.i64", f"i64 {rest}, i64 {most}"))
     return counts[0], counts[1], counts[2]

@@ -60,6 +60,8 @@ class KernelEmitter(FunctionEmitter):
         the block's extent at the edge of an ``over`` launch, and where a piece has work for some only (`clip`).
     kept : dict
         Arrays of the locals that cross regions: for each component address, type in memory, type in a register.
+    alone : tuple of str, optional
+        Whether what runs is a single block (an i1), and where to go with a failed guard when it is not.
     position : str
         Linear number of the running thread in its block.
     """
@@ -75,10 +77,10 @@ class KernelEmitter(FunctionEmitter):
         self.position = "0"
         self.block_loops: list[tuple[str, str]] = []
         self.block_done = ""
+        self.alone: tuple[str, str] | None = None
         self.threads_total = "0"
         self.arrays: dict[str, tuple[str, int]] = {}
         self.divided = False
-        self.plain_loops = False
         self.rarely = False
         self._allocated: list[str] = []
         self._stack_left = _STACK_BYTES
@@ -234,7 +236,7 @@ class KernelEmitter(FunctionEmitter):
         group = context.metadata_node("distinct !{}")
         accesses = context.metadata_node(f'!{{!"llvm.loop.parallel_accesses", {group}}}')
         loop = context.metadata_node(f"distinct !{{{{self}}, {accesses}}}")
-        if self.plain_loops:
+        if self.plain:
             loop = context.metadata_node(f"distinct !{{{{self}}, {_plain(context)}}}")
         (first_x, first_y, first_z), (nx, ny, nz) = self.starts, self.counts
         outer_frame, outer_leave, outer_note, outer_position = self.frame, self.leave, self.access_note, self.position

@@ -151,6 +151,11 @@ def _guarded(
     e.proven = frozenset()
     e.b.jump(done)
     e.b.place(slow)
+    if e.alone is not None:
+        only, divide = e.alone
+        single = e.b.label("single")
+        e.b.branch(only, single, divide)
+        e.b.place(single)
     if threads is not None:
         e.starts, e.counts = threads
     _slow(e, whole, program)
@@ -159,9 +164,9 @@ def _guarded(
 
 def _slow(e: KernelEmitter, region: S.Region, program: Program) -> None:
     """The copy that finds failures and runs at edges: all checks, not optimised for speed."""
-    outer, e.versions_loops, e.plain_loops = e.versions_loops, False, True
+    outer, e.versions_loops, e.plain = e.versions_loops, False, True
     _threads(e, region, program, masked=True)
-    e.versions_loops, e.plain_loops = outer, False
+    e.versions_loops, e.plain = outer, False
 
 
 def _is_simple(region: S.Region) -> bool:

@@ -74,6 +74,7 @@ class FunctionEmitter:
         self.proven: frozenset[int] = frozenset()
         self.access_note = ""
         self.versions_loops = context.options.opt >= 2
+        self.plain = False
         self.scope: tuple[str, int] | None = None
         self.failure: tuple[str, ...] | None = None
 

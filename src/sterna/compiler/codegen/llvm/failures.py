@@ -1,7 +1,8 @@
 """The helper function by which a failing thread writes the exception record.
 
 The record (see the CPU ABI): status (0 free, 1 claimed, 2 written), error index, then block, thread and
-details as 64-bit words.  The first thread of a launch to claim it wins; others leave without a trace.
+details as 64-bit words.  The first thread of a launch to claim it wins; others leave without a trace.  Where blocks
+run together as one (`sterna.compiler.codegen.cpu.entry`), x and y are brought back to the thread's own block.
 """
 
 from __future__ import annotations
@@ -23,10 +24,20 @@ claim:
 write:
   %p1 = getelementptr inbounds i32, ptr %record, i64 1
   store i32 %error, ptr %p1
+  %size = getelementptr inbounds i64, ptr %launch, i64 6
+  %width = load i64, ptr %size
+  %right = udiv i64 %tx, %width
+  %block.x = add i64 %bx, %right
+  %thread.x = urem i64 %tx, %width
+  %size.y = getelementptr inbounds i64, ptr %launch, i64 7
+  %height = load i64, ptr %size.y
+  %down = udiv i64 %ty, %height
+  %block.y = add i64 %by, %down
+  %thread.y = urem i64 %ty, %height
 """
     + "".join(
         f"  %w{n} = getelementptr inbounds i64, ptr %record, i64 {n + 1}\n  store i64 %{name}, ptr %w{n}\n"
-        for n, name in enumerate(("bx", "by", "bz", "tx", "ty", "tz", "d0", "d1", "d2"))
+        for n, name in enumerate(("block.x", "block.y", "bz", "thread.x", "thread.y", "tz", "d0", "d1", "d2"))
     )
     + """  store atomic i32 2, ptr %record release, align 4
   br label %done

@@ -103,7 +103,8 @@ def emit_call(e: FunctionEmitter, info: FunctionInfo, types: tuple[str, ...], ar
     """Call a device function; leaves if it failed."""
     operands = [e.frame.hidden()] if info.hidden else []
     operands += [f"{t} {a}" for t, a in zip(types, args, strict=True)]
-    text = f"call {info.result} @{info.symbol}({', '.join(operands)})"
+    note = " noinline" if e.plain else ""  # where speed does not matter
+    text = f"call {info.result} @{info.symbol}({', '.join(operands)}){note}"
     if info.result == "void":
         e.b.emit(text)
         return ()

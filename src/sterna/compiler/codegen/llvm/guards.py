@@ -14,6 +14,7 @@ from sterna.compiler.codegen.llvm.integers import int_constant
 from sterna.compiler.codegen.llvm.ranges import Interval, RangeAnalysis
 from sterna.compiler.ir import nodes as ir
 from sterna.frozen import frozen
+from sterna.types import Scalar, Type
 
 __all__ = ["Guard", "has_checks", "make_guard"]
 
@@ -81,12 +82,28 @@ def _axis(a: RangeAnalysis, extent: str, index: ir.Expr, nonnegative: bool) -> l
         return [_holds(a, "sge", extent, str(-int(index.value)))]
     found: Interval | None = a.interval(index)
     if found is None:
-        return None
+        return [] if _always_fits(index, extent) else None
     tests = [_holds(a, "slt", found.high, extent)]
     if not nonnegative:
         tests.append(_holds(a, "sge", found.low, "0"))
     tests += [b.op(f"xor i1 {flag}, true") for flag in dict.fromkeys(found.flags)]
     return [t for t in tests if t != "true"]
+
+
+def _always_fits(index: ir.Expr, extent: str) -> bool:
+    """Whether every value of the index's narrow type is in range: a byte in an array of 256."""
+    size = int_constant(extent)
+    while isinstance(index, ir.Cast) and _keeps_value(index.operand.type, index.type):
+        index = index.operand
+    t = index.type
+    return size is not None and isinstance(t, Scalar) and t.kind == "u" and 2**t.bits <= size
+
+
+def _keeps_value(source: Type, target: Type) -> bool:
+    """Whether a conversion leaves every number of an unsigned type as it is."""
+    if not (isinstance(source, Scalar) and isinstance(target, Scalar)) or source.kind != "u":
+        return False
+    return target.kind in "iu" and target.bits >= source.bits + (target.kind == "i")
 
 
 def _holds(a: RangeAnalysis, op: str, left: str, right: str) -> str:

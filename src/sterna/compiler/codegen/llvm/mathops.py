@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from sterna.compiler.codegen.llvm.builder import float_text
 from sterna.compiler.codegen.llvm.casts import narrow, widen
-from sterna.compiler.codegen.llvm.floats import copysign, fabs, float_binary, suffix
+from sterna.compiler.codegen.llvm.floats import copysign, fabs, float_binary, is_small, suffix
 from sterna.compiler.codegen.llvm.layout import Value, register_type
 from sterna.types import Scalar
 
@@ -141,6 +141,19 @@ def _frexp(e: FunctionEmitter, name: str, f: str, x: str) -> str:
     return e.b.select(ordinary, "i64", whole, "0")
 
 
+def _next_half(e: FunctionEmitter, bits: tuple[str, str], f: str, values: tuple[str, ...]) -> str:
+    """The neighbour of a 16-bit float towards another, from the bits: they count magnitudes."""
+    b, (x, y) = e.b, values
+    zero = float_text(0.0, f)
+    outwards = b.op(f"xor i1 {b.op(f'fcmp olt {f} {x}, {y}')}, {b.op(f'fcmp olt {f} {x}, {zero}')}")
+    moved = b.op(f"add i16 {bits[0]}, {b.select(outwards, 'i16', '1', '-1')}")
+    smallest = b.op(f"or i16 {b.op(f'and i16 {bits[1]}, -32768')}, 1")
+    found = b.select(b.op(f"fcmp oeq {f} {x}, {zero}"), "i16", smallest, moved)
+    found = b.select(b.op(f"fcmp oeq {f} {x}, {y}"), "i16", bits[0], found)  # as NumPy, unlike the C library
+    found = b.select(b.op(f"fcmp uno {f} {y}, {y}"), "i16", bits[1], found)
+    return b.select(b.op(f"fcmp uno {f} {x}, {x}"), "i16", bits[0], found)
+
+
 def emit_math(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
     """Compute a mathematical function of real arguments."""
     name = node.name.rpartition(".")[2]
@@ -151,6 +164,8 @@ def emit_math(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> V
     wide = pairs[0][1]
     assert isinstance(wide, Scalar)
     f, values = register_type(wide), tuple(p[0] for p in pairs)
+    if name == "nextafter" and is_small(source):
+        return (_next_half(e, (args[0][0], args[1][0]), f, values),)
     if name in _PREDICATES:
         return (_predicate(e, name, f, values[0]),)
     if name == "exponent":

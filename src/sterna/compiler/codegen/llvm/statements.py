@@ -15,6 +15,9 @@ from sterna.types import ArrayType, RecordRefType, Scalar, field_align
 
 __all__ = ["emit_body"]
 
+_UNROLLED_TURNS = 16
+"""Loops of so few turns are unrolled: a second copy does not pay."""
+
 
 def emit_body(e: FunctionEmitter, body: Iterable[ir.Stmt]) -> None:
     """Emit statements in order; what follows a statement that leaves is dropped."""
@@ -123,6 +126,9 @@ def _loop_guard(e: FunctionEmitter, node: ir.ForRange, bounds: tuple[str, str, s
     if not e.versions_loops or not e.context.can_copy(node.body):
         return None
     if any(isinstance(n, ir.ForRange | ir.While) for n in walk(node.body)):
+        return None
+    start, stop, step = (int_constant(bound) for bound in bounds)
+    if start is not None and stop is not None and step and len(range(start, stop, step)) <= _UNROLLED_TURNS:
         return None
     analysis = RangeAnalysis(e, (node,), lambda name: True, None)
     if not has_checks(analysis.nodes, e.proven):

@@ -10,7 +10,7 @@ import numpy as np
 from sterna.compiler.frontend import operators
 from sterna.compiler.frontend.captures import constant_value
 from sterna.compiler.frontend.frame import Frame
-from sterna.compiler.frontend.promotion import cast_expr, float_type
+from sterna.compiler.frontend.promotion import cast_expr, fits, float_type
 from sterna.compiler.frontend.rules import RULES, Rule, typing_rule
 from sterna.compiler.frontend.values import Rt, Static, Value, describe
 from sterna.compiler.ir.nodes import Cast, Compare, Const, Expr, If, Intrinsic, Unary
@@ -90,9 +90,12 @@ def convert_number(frame: Frame, node: ast.AST, value: Value, t: Scalar) -> Rt:
         frame.fail(node, f"a complex number cannot be converted to {t}", "use z.real or abs(z)")
     if isinstance(number.expr, Const) and isinstance(number.expr.value, float) and t.kind in "iu":
         try:
-            return Rt(frame.cast(Const(int(number.expr.value), PYINT), t, node))
+            whole = int(number.expr.value)
         except (ValueError, OverflowError):
-            pass
+            return Rt(Cast(number.expr, t))
+        if not s.weak and not fits(whole, t):
+            return Rt(Cast(number.expr, t))  # as a number that is not known: the low bits of it
+        return Rt(frame.cast(Const(whole, PYINT), t, node))
     if t.kind in "iu" and s.kind == "e":
         return Rt(Cast(Cast(number.expr, float_type(s)), t))
     nonneg = t.kind == "u" or (number.nonneg and t.kind == "i")

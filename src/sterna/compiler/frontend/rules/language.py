@@ -11,7 +11,7 @@ from sterna.compiler.frontend.frame import Frame, tuple_items
 from sterna.compiler.frontend.promotion import float_type, result_type
 from sterna.compiler.frontend.rules import language_rule
 from sterna.compiler.frontend.rules.dtypes import element_type
-from sterna.compiler.frontend.subscripts import ElementTarget, store_target, stored
+from sterna.compiler.frontend.subscripts import ElementTarget, refuse_readonly, store_target, stored
 from sterna.compiler.frontend.values import Rt, Static, TupleValue, Value, describe, static_int
 from sterna.compiler.ir.nodes import Atomic, Const, ExprStatement, Intrinsic, LocalArray, SharedArray
 from sterna.types import BFLOAT16, BOOL, NONE, PYINT, UINT32, VOID, ArrayType, RecordRefType, RecordType, Scalar
@@ -295,7 +295,7 @@ def _field_atomic(frame: Frame, node: ast.AST, shown: str, op: str, record: Rt, 
     if not isinstance(field.type, Scalar) or field.shape:
         frame.fail(node, f"{shown} needs a field that holds one number, {field.name} does not")
     if t.readonly:
-        frame.fail(node, "this record is read-only")
+        refuse_readonly(frame, node, "record")
     _check_atomic(frame, node, shown, op, field.type)
     values = tuple(stored(frame, node, value, field.type) for value in args[2:])
     return Rt(Atomic(op, record.expr, (), values, field.type, None, field.name))

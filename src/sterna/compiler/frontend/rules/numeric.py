@@ -197,7 +197,9 @@ def _next(x: Expr, towards: Expr, t: Scalar) -> Expr:
 def _spacing(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
     (x,), t = _real(frame, node, args, "np.spacing")
     up, zero = Const(math.inf, t), Const(0.0, t)
-    away = IfExp(Compare("eq", x, zero), up, Intrinsic("math.copysign", (up, x), t), t)
+    away: Expr = up  # NumPy's float16 looks upwards, its other floats away from zero
+    if t.bits > 16:
+        away = IfExp(Compare("eq", x, zero), up, Intrinsic("math.copysign", (up, x), t), t)
     infinite = Intrinsic("math.isinf", (x,), BOOL)
     return Rt(IfExp(infinite, Const(math.nan, t), Binary("sub", _next(x, away, t), x, t), t))
 
