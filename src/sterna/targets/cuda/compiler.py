@@ -36,6 +36,9 @@ __all__ = ["COMPILER", "CudaCompiler", "generate", "make_ptx"]
 _CALL_NUMBER = re.compile(r" // callseq \d+, \d+")
 """A comment that counts calls over all modules of a process."""
 
+_STACK = 1024
+"""Bytes of a thread's stack beside what recursion takes."""
+
 Text = str | Callable[[], str]
 
 
@@ -74,7 +77,8 @@ class CudaCompiler:
             "shared_bytes": entry.shared_bytes,
         }
         if facts.pop("recursive"):  # a call deeper takes a frame, and the depth is limited
-            facts["stack_bytes"] = min(MAX_DEPTH * found.largest_frame, 2 * STACK_BYTES) + 2 * found.largest_frame
+            stack = _STACK + 2 * found.largest_frame + min(MAX_DEPTH * found.largest_frame, 2 * STACK_BYTES)
+            facts["stack_bytes"] = facts["local_bytes"] = stack
         texts: dict[str, Text] = {
             "llvm": text,
             "llvm-opt": lambda: str(_optimised(text, target.arch, level)),

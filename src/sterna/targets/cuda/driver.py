@@ -42,7 +42,6 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuCtxSetCurrent": (_P,),
     "cuCtxGetCurrent": (_R,),
     "cuCtxSynchronize": (),
-    "cuCtxSetLimit": (_I, _N),
     "cuCtxGetLimit": (_R, _I),
     "cuMemGetInfo_v2": (_R, _R),
     "cuMemAlloc_v2": (_R, _N),
