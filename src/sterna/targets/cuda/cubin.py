@@ -96,11 +96,14 @@ def read_cubin(data: bytes) -> Cubin:
 
 def is_whole(data: bytes) -> bool:
     """Whether the bytes are a cubin of which nothing is cut off: the driver itself does not survive some that are."""
-    try:
-        _sections(data)
-    except (struct.error, IndexError, ValueError, LinkError):
+    if len(data) < _FILE_HEADER.size:
         return False
-    return True
+    header = _FILE_HEADER.unpack_from(data)
+    table, size, count = header[6], header[11], header[12]
+    if header[0][:6] != b"\x7fELF\x02\x01" or size != _SECTION_HEADER.size or table + count * size > len(data):
+        return False
+    sections = _SECTION_HEADER.iter_unpack(data[table : table + count * size])
+    return all(kind == _SHT_NOBITS or start + length <= len(data) for _, kind, _, _, start, length, *_ in sections)
 
 
 def _arch(flags: int, version: int) -> int:

@@ -75,6 +75,7 @@ class CudaModule:
         self._record = device.records.take()
         self._records = {record.slot: record for record in image.manifest}
         self._slots: tuple[int, int | None] | None = None
+        self._sizes_agree = False
         self._prepared: _Prepared | None = None
         self._configs: dict[LaunchConfig, _Prepared] = {}
         self._raises = bool(image.facts.get("raises", True))
@@ -93,10 +94,11 @@ class CudaModule:
         """Bytes of the slot `name`, or None if the code has none of that name."""
         if self._slots is None:
             self._slots = self._look_up(SLOTS)
-        size, right = self._slots[1], WORD_BYTES * self.image.manifest.table_words
-        if size is None or name not in self._records:
+            self._sizes_agree = self._slots[1] == WORD_BYTES * self.image.manifest.table_words
+        record = self._records.get(name)
+        if self._slots[1] is None or record is None:
             return None
-        return size if size != right else WORD_BYTES * self._records[name].words
+        return WORD_BYTES * record.words if self._sizes_agree else self._slots[1]
 
     def _look_up(self, name: str) -> tuple[int, int | None]:
         """Address and size of a variable, from the driver."""
