@@ -6,6 +6,7 @@ from typing import Any
 
 from common import fresh, options, scratch, show, write
 from suite.inputs import CASES
+from suite.large import LINES
 
 CODE = """
 import json, time
@@ -31,8 +32,54 @@ for case in CASES:
     built = kernel.specialize(*inputs, over=axes)
     times[case] = (time.perf_counter() - before) * 1e3
     sizes[case] = len(built.image.to_bytes())
+from suite import large
+kernel = large.kernel()
+before = time.perf_counter()
+built = kernel.specialize(*large.SIGNATURE, over=2)
+times["large"], sizes["large"] = (time.perf_counter() - before) * 1e3, len(built.image.to_bytes())
 print(json.dumps({"import": (loaded - start) * 1e3, "warm_up": (ready - loaded) * 1e3, "compile": times, "bytes": sizes,
                   "compiles": sterna.stats()["compiles"]}))
+"""
+
+STAGES = """
+import json, time
+import sterna
+from sterna.compiler.frontend import build_module
+from sterna.compiler.passes.lower_references import lower_references
+from sterna.source.captures import scan
+from sterna.targets.cpu import compiler
+from sterna.typespec import parse_type
+from suite import large
+
+@sterna.kernel
+def warm_up(x):
+    x[sterna.grid(1)] = 0
+
+warm_up.specialize("float32[:]", over=1)
+kernel, target = large.kernel(), sterna.device().target
+options = kernel.options.with_(over=2, strategy="patch")
+times, last = {}, time.perf_counter()
+
+def stage(name):
+    global last
+    now = time.perf_counter()
+    times[name], last = (now - last) * 1e3, now
+
+captures = scan(kernel.function)
+stage("captures")
+module = build_module(captures, tuple(map(parse_type, large.SIGNATURE)), options, target)
+stage("frontend")
+lowered = lower_references(module, "patch", None)
+text, _ = compiler.generate(lowered, target, options)
+stage("passes and LLVM text")
+machine = compiler._machine(target.arch, compiler._level(options))
+parsed = compiler._parse(text)
+stage("LLVM parser and verifier")
+compiler._optimise(parsed, machine, compiler._level(options))
+stage("LLVM optimiser")
+machine.emit_object(parsed)
+stage("LLVM code generator")
+print(json.dumps(times))
 """
 
 PROFILE = """
@@ -64,16 +111,21 @@ def main() -> None:
         for k in range(given.rounds):
             runs.append(fresh(CODE, STERNA_CACHE_DIR=str(folder / str(k))))
         profile = fresh(PROFILE, STERNA_CACHE_DIR=str(folder / "profile"))
+        staged = [fresh(STAGES, STERNA_CACHE_DIR=str(folder / "stages")) for _ in range(given.rounds)]
     results = {
         "import_ms": min(run["import"] for run in runs),
         "first_compilation_ms": min(run["warm_up"] for run in runs),
-        "compile_ms": {case: min(run["compile"][case] for run in runs) for case in CASES},
+        "compile_ms": {case: min(run["compile"][case] for run in runs) for case in (*CASES, "large")},
+        "large_lines": LINES,
+        "large_stages_ms": {name: min(run[name] for run in staged) for name in staged[0]},
         "image_bytes": runs[0]["bytes"],
     }
-    rows = [(case, results["compile_ms"][case], results["image_bytes"][case]) for case in CASES]
+    rows = [(case, results["compile_ms"][case], results["image_bytes"][case]) for case in (*CASES, "large")]
     show("cold compilation", ("kernel", "ms", "image bytes"), rows)
     print(f"importing the compiler: {results['import_ms']:.1f} ms")
     print(f"first compilation of a process: {results['first_compilation_ms']:.1f} ms")
+    stages = list(results["large_stages_ms"].items())
+    show(f"where a kernel of {LINES} lines with ten functions goes (ms)", ("stage", "ms"), stages)
     rows = [(name, total, calls) for name, (total, calls) in profile.items()]
     show("where black_scholes goes (profiled, so slower; cumulative ms)", ("function", "ms", "calls"), rows)
     write("compiling", given.output, results)

@@ -7,14 +7,20 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from helpers.compare import assert_same
 from helpers.generated import Program, agree, atomic_kernels, block_kernels, straight_kernels, view_kernels
 from helpers.launching import INTERPRETER, Place
+from helpers.mixtures import ARRAYS, mixtures, source
 from helpers.modules import write_module
+from sterna.errors import CompileError
 
 EXAMPLES = int(os.environ.get("STERNA_TEST_EXAMPLES", "25"))
 CORPUS = Path(__file__).parent / "corpus"
@@ -51,8 +57,40 @@ def test_atomic_kernels(device: Place, tmp_path, program):
     agree(program, device, ORACLE, tmp_path)
 
 
+def outcome(place: Place, kernel: Any, numbers: dict[str, Any]) -> Any:
+    """What one thread stores, or the class of its failure."""
+    out = np.zeros(1)
+    try:
+        with np.errstate(all="ignore"):
+            place.launch(kernel, 1, 1, out, *numbers.values(), *(a.copy() for a in ARRAYS.values()))
+    except Exception as error:
+        return type(error)
+    return out
+
+
+@settings(differential, max_examples=4 * EXAMPLES)
+@given(case=mixtures())
+def test_any_mixture_is_right_or_refused(device: Place, tmp_path, case):
+    text, numbers = case
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python's own about such code
+        kernel = write_module(tmp_path, source(text)).k
+    got = outcome(device, kernel, numbers)
+    if isinstance(got, type) and issubclass(got, CompileError):
+        return
+    expected = outcome(ORACLE, kernel, numbers)
+    if expected is OverflowError and got is not OverflowError:
+        return  # a Python int that does not fit its place: it wraps, by design
+    if got is ValueError and "**" in text:
+        return  # a power whose type depends on its values in Python: it raises, by design
+    if isinstance(expected, type) or isinstance(got, type):
+        assert got is expected, f"{text} with {numbers}"
+    else:
+        assert_same(got, expected, label=f"{text} with {numbers}", ulps=4 if "sqrt" in text or "**" in text else 0)
+
+
 @pytest.mark.parametrize("path", sorted(CORPUS.glob("*.py")), ids=lambda path: path.stem)
 def test_faults_found_before(device: Place, tmp_path, path):
-    source = path.read_text(encoding="utf-8")
-    module = write_module(tmp_path, source)
-    agree(Program(source, module.arguments(), module.OUTPUTS, module.LAUNCH), device, ORACLE, tmp_path)
+    text = path.read_text(encoding="utf-8")
+    module = write_module(tmp_path, text)
+    agree(Program(text, module.arguments(), module.OUTPUTS, module.LAUNCH), device, ORACLE, tmp_path)

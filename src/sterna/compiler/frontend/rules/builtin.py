@@ -186,7 +186,10 @@ def _round(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
             frame.unsupported(
                 node, "round() of an integer to tens cannot be used in device code", "write (x + 5) // 10 * 10"
             )
-        return Rt(frame.cast(number.expr, PYINT if number.pybool else t, node), False, number.nonneg)
+        if t.kind == "b" and not number.pybool:
+            frame.fail(node, "numpy.bool_ cannot be rounded (NumPy raises TypeError)", "use int(x)")
+        kept = t if digits is not None else PYINT  # of an element too, round() makes a Python int
+        return Rt(frame.cast(number.expr, PYINT if number.pybool else kept, node), False, number.nonneg)
     t = float_type(t)
     x = frame.cast(number.expr, t, node)
     if digits is None:
