@@ -27,8 +27,8 @@ from sterna.targets.cuda.cubin import read_cubin
 from sterna.targets.cuda.disassemble import disassemble
 from sterna.targets.cuda.libdevice import link_libdevice
 from sterna.targets.cuda.linker import link_ptx
-from sterna.targets.cuda.narrow import guard_narrow_stores
 from sterna.targets.cuda.profile import cuda_profile
+from sterna.targets.cuda.repair import guard_narrow_stores, keep_signed_zeros
 from sterna.targets.cuda.target import STACK_BYTES, compiler_versions
 
 __all__ = ["COMPILER", "CudaCompiler", "generate", "make_ptx"]
@@ -116,7 +116,7 @@ def generate(module: Module, target: Target, options: CompileOptions) -> tuple[s
 def make_ptx(text: str, arch: str, level: int) -> str:
     """PTX from the text of an LLVM module."""
     ptx: str = _machine(arch, level).emit_assembly(_optimised(text, arch, level))
-    return guard_narrow_stores(_CALL_NUMBER.sub("", ptx))
+    return keep_signed_zeros(guard_narrow_stores(_CALL_NUMBER.sub("", ptx)))
 
 
 def _optimised(text: str, arch: str, level: int) -> llvm.ModuleRef:

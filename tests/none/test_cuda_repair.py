@@ -1,11 +1,11 @@
-"""Narrow stores of float registers in PTX are guarded; others are left as they are."""
+"""Repairs of PTX: narrow stores of float registers, the lesser of a value and zero."""
 
 from __future__ import annotations
 
 import numpy as np
 
 import sterna
-from sterna.targets.cuda.narrow import guard_narrow_stores
+from sterna.targets.cuda.repair import guard_narrow_stores
 
 PACKED = np.dtype([("tag", np.int8), ("mass", np.float64)])
 
@@ -44,3 +44,14 @@ def test_aligned_fields_are_stored_whole():
     aligned = np.zeros(4, np.dtype([("tag", np.int8), ("mass", np.float64)], align=True))
     ptx = k.build(aligned, target="cuda-sm_90").text("ptx")
     assert "st.global.b64" in ptx and ".b8 \t[%" not in ptx
+
+
+def test_the_lesser_of_a_value_and_zero_keeps_the_sign_of_zero():
+    @sterna.kernel(boundscheck=False)
+    def k(x):
+        i = sterna.grid(1)
+        x[i] = min(0.0, x[i]) + max(0.0, x[i])
+
+    ptx = k.build("float64[:]", target="cuda-sm_90").text("ptx")
+    assert "min.f64" not in ptx and "max.f64" not in ptx
+    assert ptx.count("%beyond") in (0, 6)
