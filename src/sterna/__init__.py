@@ -17,7 +17,7 @@ __version__ = "0.1.0"
 _LANGUAGE = (
     "activemask", "all_sync", "any_sync", "atomic", "ballot_sync", "bfloat16", "blockDim", "blockIdx", "bool_", "brev",
     "cbrt", "clz", "complex128", "complex64", "eq_sync", "ffs", "float16", "float32", "float64", "fma", "grid",
-    "gridDim", "gridsize", "inbounds", "int16", "int32", "int64", "int8", "laneid", "lanemask_lt", "local",
+    "gridDim", "grid_sync", "gridsize", "inbounds", "int16", "int32", "int64", "int8", "laneid", "lanemask_lt", "local",
     "match_all_sync", "match_any_sync", "mul_hi", "popc", "reduce_add_sync", "reduce_and_sync", "reduce_max_sync",
     "reduce_min_sync", "reduce_or_sync", "reduce_xor_sync", "rsqrt", "selp", "shared", "shfl_down_sync", "shfl_sync",
     "shfl_up_sync", "shfl_xor_sync", "syncthreads", "syncthreads_and", "syncthreads_count", "syncthreads_or",
@@ -34,6 +34,7 @@ _HOME: dict[str, str] = {
     "resolve": "sterna.relocation.roots",
     "device": "sterna.runtime.devices", "devices": "sterna.runtime.devices", "on": "sterna.runtime.devices",
     "synchronize": "sterna.runtime.devices",
+    **dict.fromkeys(("capture", "event", "mapped", "pinned", "stream"), "sterna.runtime.streams"),
     "stats": "sterna.runtime.stats", "require_precompiled": "sterna.runtime.stats",
     "register_store": "sterna.image", "unregister_store": "sterna.image",
     "errors": "", "types": "",
@@ -42,15 +43,16 @@ _HOME: dict[str, str] = {
 __all__ = [  # noqa: F405
     "__version__",
     "Array", "CompiledKernel", "Global", "Kernel", "activemask", "all_sync", "any_sync", "atomic", "ballot_sync",
-    "bfloat16", "blockDim", "blockIdx", "bool_", "brev", "cbrt", "clz", "complex128", "complex64", "device",
-    "devices", "empty", "eq_sync", "errors", "ffs", "float16", "float32", "float64", "fma", "from_dlpack", "full",
-    "grid", "gridDim", "gridsize", "inbounds", "int16", "int32", "int64", "int8", "interpret", "kernel", "laneid",
-    "lanemask_lt", "local", "match_all_sync", "match_any_sync", "mul_hi", "on", "popc", "reduce_add_sync",
-    "reduce_and_sync", "reduce_max_sync", "reduce_min_sync", "reduce_or_sync", "reduce_xor_sync", "register_store",
-    "require_precompiled", "resolve", "rsqrt", "runtime_global", "selp", "shared", "shfl_down_sync", "shfl_sync",
-    "shfl_up_sync", "shfl_xor_sync", "stats", "synchronize", "syncthreads", "syncthreads_and", "syncthreads_count",
-    "syncthreads_or", "syncwarp", "threadIdx", "threadfence", "threadfence_block", "threadfence_system", "to_device",
-    "types", "uint16", "uint32", "uint64", "uint8", "unregister_store", "warpsize", "zeros",
+    "bfloat16", "blockDim", "blockIdx", "bool_", "brev", "capture", "cbrt", "clz", "complex128", "complex64",
+    "device", "devices", "empty", "eq_sync", "errors", "event", "ffs", "float16", "float32", "float64", "fma",
+    "from_dlpack", "full", "grid", "gridDim", "grid_sync", "gridsize", "inbounds", "int16", "int32", "int64", "int8",
+    "interpret", "kernel", "laneid", "lanemask_lt", "local", "mapped", "match_all_sync", "match_any_sync", "mul_hi",
+    "on", "pinned", "popc", "reduce_add_sync", "reduce_and_sync", "reduce_max_sync", "reduce_min_sync",
+    "reduce_or_sync", "reduce_xor_sync", "register_store", "require_precompiled", "resolve", "rsqrt",
+    "runtime_global", "selp", "shared", "shfl_down_sync", "shfl_sync", "shfl_up_sync", "shfl_xor_sync", "stats",
+    "stream", "synchronize", "syncthreads", "syncthreads_and", "syncthreads_count", "syncthreads_or", "syncwarp",
+    "threadIdx", "threadfence", "threadfence_block", "threadfence_system", "to_device", "types", "uint16", "uint32",
+    "uint64", "uint8", "unregister_store", "warpsize", "zeros",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
     from sterna.runtime.devices import device, devices, on, synchronize
     from sterna.runtime.hostrefs import Global, runtime_global
     from sterna.runtime.stats import require_precompiled, stats
+    from sterna.runtime.streams import capture, event, mapped, pinned, stream
 
 
 def __getattr__(name: str) -> Any:

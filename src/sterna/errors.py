@@ -7,7 +7,8 @@ A user's mistake also derives from the built-in class a Python programmer would 
 from __future__ import annotations
 
 __all__ = [
-    "BundleError", "CompileError", "CompilerUnavailable", "DeviceOnlyError", "ImageError", "LaunchError",
+    "BundleError", "CompileError", "CompilerUnavailable", "DeviceOnlyError", "ImageError", "ImageRefused",
+    "LaunchError",
     "LinkError", "SignatureError", "SourceError", "SourceLocation", "SternaError", "SternaWarning",
     "UnsupportedError",
 ]  # fmt: skip
@@ -95,6 +96,10 @@ class ImageError(SternaError, ValueError):
 
 class LinkError(SternaError, RuntimeError):
     """An image cannot be given its words: code and manifest disagree, or a name is gone."""
+
+
+class ImageRefused(LinkError):
+    """The device's driver takes none of an image's payloads; they are kept where the message says."""
 
 
 class BundleError(SternaError, ValueError):

@@ -12,18 +12,27 @@ from collections.abc import Callable, Sequence
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, TextIO, overload
 
-from sterna.errors import CompileError, CompilerUnavailable, DeviceOnlyError, LaunchError, SignatureError
+from sterna.array.staging import Staging, holds_host_arrays
+from sterna.errors import (
+    CompileError,
+    CompilerUnavailable,
+    DeviceOnlyError,
+    LaunchError,
+    SignatureError,
+    UnsupportedError,
+)
 from sterna.image.format import KernelImage
 from sterna.options import CompileOptions
 from sterna.relocation.record import RelocationRecord
 from sterna.runtime import stats
 from sterna.runtime.config import LaunchConfig, LaunchKey, launch_key, make_config, over_shape
-from sterna.runtime.devices import current_device, device_of
+from sterna.runtime.devices import active_stream, current_device, device_of
 from sterna.runtime.dispatch import CompileRequest, Dispatcher, Specialisation
 from sterna.runtime.lookup import CacheReport
 from sterna.runtime.signature import adapt_argument, are_plain, signature_text
 from sterna.source.locate import note_import
-from sterna.targets.base import Device, Target
+from sterna.targets.base import Device, ModuleLost, Target
+from sterna.targets.registry import target as find_target
 from sterna.typeof import type_of
 from sterna.types import Type
 from sterna.typespec import type_from
@@ -52,15 +61,19 @@ def _load_compiler(what: str, target: Target) -> Any:
 
 
 def _compile(request: CompileRequest) -> KernelImage:
+    return _build(request).image
+
+
+def _build(request: CompileRequest) -> Compilation:
     what = f"kernel {request.name}{signature_text(request.types)} for {request.device.target}"
     stats.check_compiling_allowed(what)
     compiler = _load_compiler(what, request.device.target)
     stats.count("compiles")
     try:
-        image: KernelImage = compiler.compile_kernel(request).image
+        made: Compilation = compiler.compile_kernel(request)
     except CompileError as error:  # the user's line is in the message; the compiler's own frames help nobody
         raise error.with_traceback(None) from None
-    return image
+    return made
 
 
 class Kernel:
@@ -173,6 +186,27 @@ class Kernel:
         key = (target, over, *types)
         return CompiledKernel(self, self._dispatcher.prepare(key, target, over, types))
 
+    def build(self, *given: Any, target: str, over: int = 0) -> Compilation:
+        """Compile for argument types and an architecture, with no device; nothing is stored or loaded.
+
+        Parameters
+        ----------
+        *given
+            As for `specialize`.
+        target : str
+            Such as ``"cuda-sm_90"``.
+        over : int
+            Axes of the ``over`` launch meant, 0 for explicit blocks and threads.
+
+        Returns
+        -------
+        Compilation
+            With ``.image``, ``.ir`` and ``.text("llvm")``, ``.text("ptx")``…
+        """
+        types = tuple(type_from(item) for item in given)
+        self._check_count(len(types))
+        return _build(self._dispatcher.request_for(find_target(target), over, types))
+
     def explain_cache(self) -> CacheReport:
         """Where each specialisation of this process came from: hit, miss and why, or why not storable."""
         return CacheReport(self.function.__qualname__, tuple(self._dispatcher.events))
@@ -198,11 +232,30 @@ class Kernel:
         else:
             args = tuple([adapt_argument(arg) for arg in args])
             device = self._device(args)
+        if not device.reads_host_memory and holds_host_arrays(args):
+            staging = Staging(device, self.function.__qualname__)
+            self._start(device, launcher, staging.take(args))
+            staging.give_back()
+        else:
+            self._start(device, launcher, args)
+
+    def _start(self, device: Device, launcher: Launcher, args: tuple[Any, ...]) -> None:
         config = launcher.config_for(device)
         found = self._dispatcher.get(device, len(config.over), args, functools.partial(self._types, args))
-        if not config.is_empty:
-            found.launch(config, found.packer.pack(args), launcher.stream)
-            stats.count("launches")
+        if config.is_empty:
+            return
+        stream = launcher.stream
+        if stream is None:
+            stream = active_stream(device)
+        try:
+            found.launch(config, found.packer.pack(args), stream)
+        except ModuleLost:
+            self._dispatcher.forget(device)
+            found = self._dispatcher.get(device, len(config.over), args, functools.partial(self._types, args))
+            found.launch(config, found.packer.pack(args), stream)
+        if stream is not None and hasattr(stream, "keep"):
+            stream.keep((found, args))
+        stats.count("launches")
 
     def _device(self, args: tuple[Any, ...]) -> Device:
         device = None
@@ -224,11 +277,6 @@ class Kernel:
                 types.append(type_of(arg))
             except TypeError as error:
                 raise SignatureError(f"kernel {self.function.__qualname__}: argument {name}: {error}") from None
-            if hasattr(type(arg), "__cuda_array_interface__") and not hasattr(type(arg), "__sterna_array__"):
-                raise SignatureError(
-                    f"kernel {self.function.__qualname__}: argument {name} is an array of a CUDA device, and the "
-                    "launch is for the CPU"
-                )
         return tuple(types)
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -336,6 +384,59 @@ class CompiledKernel:
         """Assembly of the target."""
         return self._inspect().text("asm")
 
+    @property
+    def ptx(self) -> str:
+        """The PTX that goes with the image (cuda)."""
+        found = self.image.payloads.get("ptx")
+        return self._inspect().text("ptx") if found is None else found.decode()
+
+    @property
+    def sass(self) -> str:
+        """Machine code as text, by nvdisasm or cuobjdump where one is installed (cuda)."""
+        return self._inspect().text("sass")
+
+    @property
+    def registers(self) -> int:
+        """Registers of a thread (cuda)."""
+        return self._fact("registers")
+
+    @property
+    def local_bytes(self) -> int:
+        """Bytes of memory of its own that a thread uses (cuda)."""
+        return self._fact("local_bytes")
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of static shared memory of a block."""
+        return self._fact("shared_bytes")
+
+    @property
+    def max_threads(self) -> int:
+        """Threads that a block of this kernel may have on its device."""
+        facts = getattr(self._found.loaded.module, "facts", None)
+        return self._found.loaded.device.limits.max_threads if facts is None else int(facts()["max_threads"])
+
+    def suggest(self, shared_bytes: int = 0) -> tuple[int, int]:
+        """Blocks and threads that fill the device, by its occupancy calculator (cuda).
+
+        Parameters
+        ----------
+        shared_bytes : int
+            Dynamic shared memory of a block.
+        """
+        found = getattr(self._found.loaded.module, "suggest", None)
+        if found is None:
+            raise UnsupportedError(
+                f"device {self._found.loaded.device.name} has no occupancy calculator; use kernel.over(shape)"
+            )
+        blocks, threads = found(shared_bytes)
+        return int(blocks), int(threads)
+
+    def _fact(self, name: str) -> int:
+        if name not in self.image.facts:
+            raise UnsupportedError(f"an image for {self.image.target}-{self.image.arch} does not say {name}")
+        return int(self.image.facts[name])
+
     def _inspect(self) -> Compilation:
         if self._texts is None:
             self._texts = self._compiler("text").compile_kernel(self._request())
@@ -368,7 +469,15 @@ def _parameter_names(function: FunctionType, code: CodeType) -> tuple[str, ...]:
 def kernel(function: Callable[..., Any], /) -> Kernel: ...
 @overload
 def kernel(
-    *, boundscheck: bool = ..., fastmath: bool = ..., debug: bool = ..., opt: int = ..., strategy: str = ...
+    *,
+    boundscheck: bool = ...,
+    fastmath: bool = ...,
+    debug: bool = ...,
+    opt: int = ...,
+    strategy: str = ...,
+    launch_bounds: int | tuple[int, ...] = ...,
+    cluster: int | tuple[int, ...] = ...,
+    cooperative: bool = ...,
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 
 
@@ -381,7 +490,8 @@ def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any
         When used as ``@sterna.kernel`` without options.
     **options
         `boundscheck` (default True), `fastmath`, `debug`, `opt` (0-3), `strategy` (``bake``, ``patch``,
-        ``table``); see `sterna.options.CompileOptions`.  ``STERNA_*`` variables give defaults.
+        ``table``), `launch_bounds`, `cluster`, `cooperative` (cuda); see `sterna.options.CompileOptions`.
+        ``STERNA_*`` variables give defaults.
 
     Returns
     -------

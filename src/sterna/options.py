@@ -6,6 +6,7 @@ default is the same as one not given.
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import asdict, fields, replace
 from typing import Any
@@ -35,6 +36,12 @@ class CompileOptions:
     strategy : str
         How host references reach the code: ``bake``, ``patch`` or ``table``; empty for the target's own
         (``STERNA_STRATEGY``).
+    launch_bounds : int, or (int, int)
+        The largest block that will be launched, in threads, and how many of them should fit a multiprocessor (cuda).
+    cluster : int, or tuple of up to three
+        Blocks of a thread block cluster along x, y, z (cuda, from ``sm_90`` on).
+    cooperative : bool
+        All blocks run at the same time, so that ``grid.sync()`` can be used (cuda).
     over : int
         Number of axes of an ``over(shape)`` launch, 0 for explicit blocks and threads.  Set by the launch.
     """
@@ -44,6 +51,9 @@ class CompileOptions:
     debug: bool = False
     opt: int = 3
     strategy: str = ""
+    launch_bounds: tuple[int, ...] = ()
+    cluster: tuple[int, ...] = ()
+    cooperative: bool = False
     over: int = 0
 
     def __post_init__(self) -> None:
@@ -51,6 +61,8 @@ class CompileOptions:
             raise ValueError(f"opt is {self.opt!r}; allowed are 0, 1, 2, 3")
         if self.strategy and self.strategy not in STRATEGIES:
             raise ValueError(f"strategy is {self.strategy!r}; allowed are {', '.join(STRATEGIES)}")
+        _require_counts("launch_bounds", self.launch_bounds, 2, 1024)
+        _require_counts("cluster", self.cluster, 3, 16)
 
     def key_fields(self) -> dict[str, Any]:
         """Options by name, as the key and the image's provenance hold them."""
@@ -79,10 +91,22 @@ class CompileOptions:
         for name in known:
             text = os.environ.get(f"STERNA_{name.upper()}")
             if name in given:
-                values[name] = given[name]
+                values[name] = _counts(given[name]) if isinstance(known[name].default, tuple) else given[name]
             elif text:
                 values[name] = _parse(name, text, known[name].default)
         return cls(**values)
+
+
+def _counts(given: Any) -> Any:
+    return (given,) if isinstance(given, int) else tuple(given)
+
+
+def _require_counts(name: str, counts: tuple[int, ...], most: int, limit: int) -> None:
+    """Refuse anything but up to `most` integers; the first, or all of a cluster together, at most `limit`."""
+    integers = all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in counts)
+    size = math.prod(counts[:1] if name == "launch_bounds" else counts)
+    if not integers or len(counts) > most or size > limit:
+        raise ValueError(f"{name} is {counts!r}; allowed are 1 to {most} positive integers, at most {limit} in all")
 
 
 def _parse(name: str, text: str, default: Any) -> Any:
@@ -91,6 +115,8 @@ def _parse(name: str, text: str, default: Any) -> Any:
         if text.lower() in _TRUE | _FALSE:
             return text.lower() in _TRUE
         raise ValueError(f"{variable}={text!r}; allowed are 1 and 0")
+    if isinstance(default, tuple):
+        return tuple(_parse(name, part, 0) for part in text.split(","))
     if isinstance(default, int):
         try:
             return int(text)

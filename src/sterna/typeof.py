@@ -29,9 +29,10 @@ from sterna.types import (
     Type,
     from_dtype,
     itemsize,
+    natural_align,
 )
 
-__all__ = ["array_layout", "array_type", "is_struct_class", "struct_fields", "type_of"]
+__all__ = ["array_layout", "array_type", "is_aligned", "is_struct_class", "struct_fields", "type_of"]
 
 _PYTHON_NUMBERS: dict[type, Type] = {
     bool: BOOL, int: PYINT, float: PYFLOAT, complex: PYCOMPLEX, type(None): NONE,
@@ -59,7 +60,7 @@ def array_type(value: Any) -> ArrayType:
     Raises
     ------
     TypeError
-        For a dtype no device has, or elements that are not aligned.
+        For a dtype no device has, or elements of a NumPy array that are not aligned.
     """
     try:
         element = from_dtype(value.dtype)
@@ -78,7 +79,19 @@ def array_type(value: Any) -> ArrayType:
             layout = "F" if flags.f_contiguous else "A"
         return ArrayType(element, value.ndim, layout, readonly=not flags.writeable)
     shape, strides = value.shape, value.strides
-    return ArrayType(element, len(shape), array_layout(shape, strides, itemsize(element)))
+    layout = array_layout(shape, strides, itemsize(element))
+    return ArrayType(element, len(shape), layout, align=0 if value.__sterna_key__[-1] else 1)
+
+
+def is_aligned(view: np.ndarray) -> bool:
+    """Whether every element of an array lies where its type wants it (`sterna.types.natural_align`)."""
+    if view.dtype.names is None:
+        return view.flags.aligned
+    try:
+        align = natural_align(from_dtype(view.dtype))
+    except KeyError:
+        return True
+    return not any(place % align for place in (view.__array_interface__["data"][0], *view.strides))
 
 
 def is_struct_class(cls: type) -> bool:

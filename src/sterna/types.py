@@ -19,7 +19,8 @@ __all__ = [
     "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64",
     "NONE", "OPAQUE", "PYCOMPLEX", "PYFLOAT", "PYINT", "TYPE_TAG", "VOID",
     "ArrayType", "Field", "LiteralType", "RecordRefType", "RecordType", "Scalar", "StructType",
-    "SimpleType", "TupleType", "Type", "from_dtype", "itemsize", "scalar_named", "to_dtype",
+    "SimpleType", "TupleType", "Type", "field_align", "from_dtype", "itemsize",
+    "natural_align", "scalar_named", "to_dtype",
 ]  # fmt: skip
 
 Layout = OneOf["C", "F", "A"]
@@ -100,29 +101,37 @@ class RecordType:
 
 @frozen
 class RecordRefType:
-    """A reference to one record in memory: what ``a[i]`` of a structured array is."""
+    """A reference to one record in memory: what ``a[i]`` of a structured array is; `align` as for arrays."""
 
     record: RecordType
     space: Space = "global"
     readonly: bool = False
+    align: int = 0
 
     def __str__(self) -> str:
         suffix = "" if self.space == "global" else f", {self.space}"
+        suffix += f", align {self.align}" if self.align else ""
         return f"ref({self.record}{suffix}{', readonly' if self.readonly else ''})"
 
 
 @frozen
 class ArrayType:
-    """An array: element type, number of axes, layout (``C``, ``F`` or ``A`` any), memory space."""
+    """An array: element type, number of axes, layout (``C``, ``F`` or ``A`` any), memory space.
+
+    `align` is what the addresses of its elements certainly are a multiple of, where that is less than
+    `natural_align`; else 0.
+    """
 
     dtype: Scalar | RecordType
     ndim: int
     layout: Layout = "C"
     readonly: bool = False
     space: Space = "global"
+    align: int = 0
 
     def __str__(self) -> str:
         suffix = "" if self.space == "global" else f", {self.space}"
+        suffix += f", align {self.align}" if self.align else ""
         suffix += ", readonly" if self.readonly else ""
         return f"array({self.dtype}, {self.ndim}, {self.layout}{suffix})"
 
@@ -215,6 +224,23 @@ def to_dtype(t: Scalar | RecordType) -> np.dtype:
     }
     dtype: np.dtype = np.dtype(layout)
     return dtype
+
+
+def natural_align(t: Scalar | RecordType) -> int:
+    """What the addresses of all elements of an array of `t` are a multiple of, if the first one is well aligned."""
+    if isinstance(t, Scalar):
+        return t.bits // (16 if t.kind == "c" else 8)
+    fields = (natural_align(f.type) for f in t.fields if isinstance(f.type, Scalar | RecordType))
+    return min(max(fields, default=1), t.itemsize & -t.itemsize or 1)
+
+
+def field_align(record: RecordType, align: int, field: Field) -> int:
+    """Alignment of a field in records of alignment `align`; for both, 0 is the natural one."""
+    assert isinstance(field.type, Scalar | RecordType)
+    found = align or natural_align(record)
+    if field.offset:
+        found = min(found, field.offset & -field.offset)
+    return 0 if found >= natural_align(field.type) else found
 
 
 def itemsize(t: Scalar | RecordType) -> int:

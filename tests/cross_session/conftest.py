@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from helpers.launching import GPU
 from helpers.session import Sessions
 
 
-@pytest.fixture
-def sessions(tmp_path: Path) -> Sessions:
-    """Fresh processes over one store of their own."""
-    return Sessions(tmp_path)
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=GPU)])
+def sessions(request: pytest.FixtureRequest, tmp_path: Path) -> Sessions:
+    """Fresh processes over one store of their own, with each target as the current device."""
+    return Sessions(tmp_path, {"STERNA_DEVICE": request.param})

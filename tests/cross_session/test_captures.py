@@ -98,6 +98,11 @@ CASES: dict[str, tuple[str, str, str, list[float], list[str]]] = {
 }  # fmt: skip
 
 
+def is_in_the_executable(address: int) -> bool:
+    """Whether it is of Python's own program, which may be linked for one fixed place."""
+    return address < 1 << 32
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_capture_survives_the_session(sessions: Sessions, name: str) -> None:
     module, dtype, args, expected, kinds = CASES[name]
@@ -114,7 +119,7 @@ def test_capture_survives_the_session(sessions: Sessions, name: str) -> None:
     moving = [kind in ("object", "type", "buffer") for kind in second["kinds"]]
     for moves, before, after in zip(moving, first["words"], second["words"], strict=True):
         if moves:
-            assert before[0] != after[0]
+            assert before[0] != after[0] or is_in_the_executable(before[0])
     (image,) = sessions.images().values()
     for session in (first, second):
         for kind, words in zip(session["kinds"], session["words"], strict=True):

@@ -120,14 +120,14 @@ def test_environment_variable_option_is_another_entry(sessions: Sessions) -> Non
     )
     script = """
 import numpy as np, sterna, user
-memory = np.zeros(8)
+memory = sterna.zeros(8)
 out = memory[:4]
 user.k[1, 1](out, 6)
 try:
     sterna.synchronize(); error = ""
 except IndexError as caught:
     error = str(caught)
-report(error=error, memory=memory.tolist(), compiles=sterna.stats()["compiles"])
+report(error=error, memory=memory.copy_to_host().tolist(), compiles=sterna.stats()["compiles"])
 """
     checked = sessions.run(script)
     unchecked = sessions.run(script, env={"STERNA_BOUNDSCHECK": "0"})

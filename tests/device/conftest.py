@@ -23,13 +23,13 @@ def _own_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     patch.undo()
 
 
-@pytest.fixture(params=places(), ids=lambda place: place.name)
+@pytest.fixture(params=places())
 def place(request: pytest.FixtureRequest) -> Place:
     """Where the test's kernels run."""
     return request.param
 
 
-@pytest.fixture(params=[place for place in places() if not place.is_interpreter], ids=lambda place: place.name)
+@pytest.fixture(params=places(interpreter=False))
 def device(request: pytest.FixtureRequest) -> Place:
     """A device, to be compared with the interpreter."""
     return request.param

@@ -261,6 +261,8 @@ def large_arrays(n, out):
 
 def test_recursion_with_large_arrays_ends_before_the_stack_does(place: Place):
     out = np.zeros(1)
+    if place.name.startswith("cuda"):
+        pytest.skip("the stack of a GPU's thread does not hold such arrays")
     place.launch(large_arrays, 1, 1, 20, out)
     assert out[0] == 21
     if not place.is_interpreter:

@@ -123,4 +123,4 @@ def test_numpy_functions_of_python_numbers_give_numpy_numbers(place: Place, make
     launch(place, make_module, lines, "x, o, n=5", 1, x, o)
     with np.errstate(all="ignore"):
         right = [eval(text, {"np": np, "n": 5, "x": x}) * x[0] for text in OF_PYTHON_NUMBERS]
-    assert_same(o, np.array(right, np.float64))
+    assert_same(o, np.array(right, np.float64), ulps=2 if place.name.startswith("cuda") else 0)  # NVIDIA's pow

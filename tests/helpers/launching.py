@@ -10,12 +10,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 
 import sterna
 
-__all__ = ["INTERPRETER", "Place", "places"]
+__all__ = ["GPU", "INTERPRETER", "Place", "places"]
 
 INTERPRETER = "interpreter"
+GPU = (
+    pytest.mark.gpu,
+    pytest.mark.skipif(not any(d.name.startswith("cuda") for d in sterna.devices()), reason="no CUDA device here"),
+)
+"""Marks of a test that needs a CUDA device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +55,12 @@ class Place:
         with sterna.on(self.name):
             moved = [self._to_device(arg) for arg in args]
             configure(kernel)(*moved)
-            sterna.synchronize()
-            for host, there in zip(args, moved, strict=True):
-                if there is not host and isinstance(host, np.ndarray):
-                    host[...] = there.copy_to_host()
+            try:
+                sterna.synchronize()
+            finally:  # what threads wrote before one failed counts too
+                for host, there in zip(args, moved, strict=True):
+                    if there is not host and isinstance(host, np.ndarray):
+                        host[...] = there.copy_to_host()
 
     def _to_device(self, arg: Any) -> Any:
         if isinstance(arg, np.ndarray) and not self.shares_memory:
@@ -60,10 +68,11 @@ class Place:
         return arg
 
 
-def places() -> list[Place]:
-    """The interpreter and every device of this machine."""
-    try:
-        names = [device.name for device in sterna.devices()]
-    except (ImportError, AttributeError):
-        names = []
-    return [Place(INTERPRETER), *(Place(name) for name in names)]
+def places(interpreter: bool = True) -> list[Any]:
+    """Parameters of a fixture: the interpreter and the first device of every target.
+
+    CUDA is always among them, marked ``gpu``; without a CUDA device its tests are skipped, and so counted and named.
+    """
+    names = [d.name for d in sterna.devices() if not d.name.startswith("cuda")]
+    found = [pytest.param(Place(name), id=name) for name in ([INTERPRETER] if interpreter else []) + names]
+    return [*found, pytest.param(Place("cuda:0"), id="cuda", marks=GPU)]

@@ -58,8 +58,8 @@ def test_info_as_data(cli):
     assert done.returncode == 0, done.stderr
     facts = json.loads(done.stdout)
     assert facts["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
-    assert [target["name"] for target in facts["targets"]] == ["cpu"]
-    assert facts["devices"] == ["cpu:0"] or facts["devices"] == ["cpu"]
+    assert "cpu" in [target["name"] for target in facts["targets"]]
+    assert facts["devices"][0] in ("cpu:0", "cpu")
     assert facts["stores"][-1]["path"] == str(cli.folder / "store")
     assert facts["compiles"] == 0
 

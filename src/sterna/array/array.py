@@ -15,6 +15,7 @@ import numpy as np
 
 from sterna.array import interop
 from sterna.array.memory import Memory, view_of
+from sterna.typeof import is_aligned
 from sterna.types import from_dtype
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Array:
         self.shape: tuple[int, ...] = view.shape
         self.strides: tuple[int, ...] = view.strides
         self.dtype: np.dtype[Any] = view.dtype
-        self.__sterna_key__ = (view.dtype, view.ndim, view.flags.num & _KEY_FLAGS)
+        self.__sterna_key__ = (view.dtype, view.ndim, view.flags.num & _KEY_FLAGS, is_aligned(view))
 
     @classmethod
     def allocate(cls, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Array:
@@ -246,6 +247,12 @@ class Array:
     def __array_interface__(self) -> dict[str, Any]:
         """NumPy's array interface, for memory that the host can read; waits for the device's kernels."""
         return interop.array_interface(self)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The array interface of CUDA libraries; AttributeError on any other device."""
+        found: dict[str, Any] = self.device.array_interface(self)  # type: ignore[attr-defined]
+        return found
 
     def __dlpack__(self, **options: Any) -> Any:
         """A DLPack capsule of this array (no copy); waits for the device's kernels."""

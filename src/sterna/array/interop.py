@@ -13,6 +13,7 @@ import numpy as np
 
 from sterna.array.memory import HostMemory
 from sterna.runtime.devices import current_device, device_named, device_of
+from sterna.runtime.foreign import adopt, is_foreign
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike
@@ -58,7 +59,11 @@ def full(
 def zeros(shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, device: Device | str | None = None) -> Array:
     """A new array of zeros (every byte is 0)."""
     made = empty(shape, dtype, device)
-    write(made, np.zeros((), made.dtype))
+    fill = getattr(made.device, "fill_bytes", None)
+    if fill is None:
+        write(made, np.zeros((), made.dtype))
+    else:
+        fill(made.address, made.nbytes)
     return made
 
 
@@ -87,24 +92,32 @@ def to_device(values: Any, device: Device | str | None = None) -> Array:
     TypeError
         For a dtype no device has.
     """
-    host = values.copy_to_host() if getattr(type(values), "__sterna_array__", False) else np.asarray(values)
-    made = empty(host.shape, host.dtype, device)
-    write(made, host)
+    if is_foreign(values):
+        values = adopt(values)
+    if not getattr(type(values), "__sterna_array__", False):
+        values = np.asarray(values)
+    else:
+        values.device.synchronize()
+    made = empty(values.shape, values.dtype, device)
+    write(made, values)
     return made
 
 
 def from_dlpack(source: Any) -> Array:
-    """An array that shares the memory of another library's array on the host (no copy).
+    """An array that shares the memory of another library's array (no copy).
 
     Raises
     ------
     ValueError
         When the memory is read-only, which kernels could not respect.
     BufferError
-        When `source` is not on the host.
+        When `source` is on a device that Sterna cannot use.
     """
     from sterna.array.array import Array, checked_dtype
 
+    if is_foreign(source):
+        adopted: Array = adopt(source)
+        return adopted
     view = source if type(source) is np.ndarray else _imported(source)
     if not view.flags.writeable:
         raise ValueError("the array is read-only and its memory cannot be shared; sterna.to_device(…) copies it")
@@ -169,6 +182,8 @@ def read(array: Array) -> np.ndarray:
 def write(array: Array, value: ArrayLike | Array) -> None:
     """Assign `value` (broadcast) to the elements."""
     if getattr(type(value), "__sterna_array__", False):
+        if _copied_on_device(array, value):
+            return
         value = value.copy_to_host()  # type: ignore[union-attr]
     if _is_host(array):
         array._view[...] = value
@@ -180,6 +195,17 @@ def write(array: Array, value: ArrayLike | Array) -> None:
         start, staging, view = _staged(array)
         view[...] = value
         array.device.copy_in(start, staging)
+
+
+def _copied_on_device(array: Array, value: Any) -> bool:
+    """Copy between devices without the host, where both arrays allow it."""
+    copy = getattr(array.device, "copy_device", None)
+    if copy is None or array.dtype != value.dtype or array.shape != value.shape:
+        return False
+    if not (array.is_contiguous and value.is_contiguous) or _is_host(array) or _is_host(value):
+        return False
+    copied: bool = array.nbytes == 0 or copy(array.address, value.device, value.address, array.nbytes)
+    return copied
 
 
 def _staged(array: Array) -> tuple[int, np.ndarray, np.ndarray]:
@@ -219,15 +245,16 @@ def array_interface(array: Array) -> dict[str, Any]:
 
 def dlpack(array: Array, options: dict[str, Any]) -> Any:
     """A DLPack capsule, made by NumPy for host memory."""
+    export = getattr(array.device, "to_dlpack", None)
+    if export is not None:
+        return export(array, options)
     if not _is_host(array):
-        raise BufferError(f"{array!r} cannot be exported by DLPack yet")
+        raise BufferError(f"{array!r} cannot be exported by DLPack")
     array.device.synchronize()
     return array._view.__dlpack__(**options)
 
 
 def dlpack_device(array: Array) -> tuple[int, int]:
     """DLPack's device of the array."""
-    if _is_host(array):
-        return (_DLPACK_CPU, 0)
-    kind, index = array.device.dlpack_device  # type: ignore[attr-defined]
+    kind, index = getattr(array.device, "dlpack_device", (_DLPACK_CPU, 0))
     return kind, index

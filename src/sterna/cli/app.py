@@ -67,14 +67,15 @@ def info(
 def inspect(
     kernel: Annotated[str, typer.Argument(help="module:kernel, or path/to/file.py:kernel")],
     types: Annotated[str, typer.Option("--types", "-t", help="Argument types: 'float32[:], float32[:, :], int'")] = "",
-    form: Annotated[str, typer.Option("--as", help="ir, llvm, asm, types, image or relocations.")] = "ir",
+    form: Annotated[str, typer.Option("--as", help="ir, llvm, asm, ptx, sass, types, image or relocations.")] = "ir",
     over: Annotated[int, typer.Option("--over", help="Axes of an over(shape) launch; 0: explicit blocks.")] = 0,
+    arch: Annotated[str, typer.Option("--arch", help="Build for this architecture, with no device: sm_90.")] = "",
 ) -> None:
     """Compile a kernel for given argument types and print what was built."""
     from sterna.cli.inspect import InspectError, inspect_kernel
 
     try:
-        typer.echo(inspect_kernel(kernel, types, form, over))
+        typer.echo(inspect_kernel(kernel, types, form, over, arch))
     except (InspectError, SternaError) as error:
         raise _fail(error) from None
 

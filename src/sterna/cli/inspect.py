@@ -12,7 +12,7 @@ from typing import Any
 
 __all__ = ["FORMS", "InspectError", "inspect_kernel", "load_kernel"]
 
-FORMS = ("ir", "llvm", "asm", "types", "image", "relocations")
+FORMS = ("ir", "llvm", "asm", "ptx", "sass", "types", "image", "relocations")
 
 
 class InspectError(Exception):
@@ -69,7 +69,7 @@ def _load_file(path: Path) -> ModuleType:
     return module
 
 
-def inspect_kernel(spec: str, types: str, form: str, over: int = 0) -> str:
+def inspect_kernel(spec: str, types: str, form: str, over: int = 0, arch: str = "") -> str:
     """Compile and give one form.
 
     Parameters
@@ -82,16 +82,29 @@ def inspect_kernel(spec: str, types: str, form: str, over: int = 0) -> str:
         One of `FORMS`.
     over : int
         Axes of an ``over(shape)`` launch, or 0.
+    arch : str
+        Architecture to build for, with no device: ``sm_90``, or ``target-architecture``; empty for the current device.
     """
     if form not in FORMS:
         raise InspectError(f"unknown form {form!r}; known are {', '.join(FORMS)}")
     kernel = load_kernel(spec)
-    compiled = kernel.specialize(*split_types(types), over=over)
+    if arch:
+        target = f"cuda-{arch}" if arch.startswith("sm_") else arch
+        built = kernel.build(*split_types(types), target=target, over=over)
+        image = built.image
+    else:
+        built = kernel.specialize(*split_types(types), over=over)
+        image = built.image
     if form == "image":
-        return describe_image(compiled.image)
+        return describe_image(image)
     if form == "relocations":
-        return "\n".join(json.dumps(record.to_json()) for record in compiled.relocations) or "no relocations"
-    return str(getattr(compiled, form))
+        return "\n".join(json.dumps(record.to_json()) for record in image.manifest) or "no relocations"
+    if not arch or form == "ir":
+        return str(getattr(built, form))
+    try:
+        return str(built.text(form))
+    except KeyError:
+        raise InspectError(f"target {target} has no {form}") from None
 
 
 def split_types(text: str) -> list[str]:

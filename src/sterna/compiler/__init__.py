@@ -9,7 +9,10 @@ The runtime never imports this package (I1); `sterna.kernels` asks for it by nam
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import FunctionType
 from typing import Any, Protocol
 
 from sterna.compiler.annotate import annotated_source
@@ -23,6 +26,7 @@ from sterna.options import CompileOptions
 from sterna.relocation.record import Manifest
 from sterna.relocation.resolve import Resolution
 from sterna.source.captures import Scan
+from sterna.source.locate import locate
 from sterna.targets.base import Target
 from sterna.targets.registry import compiler_versions
 from sterna.types import Type
@@ -81,7 +85,7 @@ def compile_kernel(job: Job) -> Compilation:
     target = job.device.target
     typed = build_module(job.scan, job.types, job.options, target)
     verify(typed, "typed")
-    lowered = lower_references(typed, job.strategy, job.resolve)
+    lowered = replace(lower_references(typed, job.strategy, job.resolve), places=_places(job.scan))
     verify(lowered, "lowered")
     manifest = lowered.manifest
     assert manifest is not None
@@ -103,6 +107,20 @@ def compile_kernel(job: Job) -> Compilation:
         payloads=payloads,
     )
     return Compilation(image, module_text(typed), texts)
+
+
+def _places(captures: Scan) -> tuple[tuple[str, int], ...]:
+    """File (by module, not by path) and line of the ``def`` of every function, for line tables."""
+    return tuple((_file_of(r.function), locate(r.function).def_line) for r in captures.functions)
+
+
+def _file_of(function: FunctionType) -> str:
+    file = re.split(r"[\\/]", function.__code__.co_filename)[-1]
+    folder = (function.__module__ or "__main__").split(".")
+    if folder == ["__main__"] or file != folder[-1] + ".py":
+        folder = folder if file == "__init__.py" else folder[:-1]
+        return "/".join([*folder, file])
+    return "/".join(folder) + ".py"
 
 
 def _error_json(error: Any) -> dict[str, Any]:

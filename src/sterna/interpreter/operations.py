@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sterna.errors import CompileError
+from sterna.errors import CompileError, UnsupportedError
 from sterna.interpreter.arrays import device_view, empty
 from sterna.interpreter.collective import WARP_SIZE
 from sterna.interpreter.mathematics import floating
@@ -141,6 +141,13 @@ def _barrier(operation: str) -> Callable[..., Any]:
         return _wait(thread, operation, value=predicate)
 
     return wait
+
+
+def _grid_sync(thread: DeviceThread) -> None:
+    """Blocks are interpreted one after another, so only a grid of one block can wait for itself."""
+    if thread.block.grid != (1, 1, 1):
+        raise UnsupportedError("grid.sync() with more than one block cannot be interpreted")
+    _wait(thread, "syncthreads")
 
 
 def _warp(operation: str) -> Callable[..., Any]:
@@ -325,6 +332,7 @@ _TABLE: dict[str, Callable[..., Any]] = {
     "grid": _grid, "gridsize": _gridsize, "laneid": _laneid, "lanemask_lt": _lanemask_lt,
     "warpsize": lambda thread: WARP_SIZE,
     **{name: _barrier(name) for name in ("syncthreads", "syncthreads_and", "syncthreads_count", "syncthreads_or")},
+    "grid_sync": _grid_sync,
     **dict.fromkeys(("threadfence", "threadfence_block", "threadfence_system"), _nothing),
     **{name: _warp(name) for name in _WARP},
     "syncwarp": _syncwarp, "activemask": _activemask,

@@ -9,6 +9,7 @@ import operator
 from typing import Any
 
 from sterna.language.context import intrinsic, perform
+from sterna.language.sync import grid_sync
 
 __all__ = ["blockDim", "blockIdx", "grid", "gridDim", "gridsize", "laneid", "threadIdx", "warpsize"]
 
@@ -40,6 +41,9 @@ def grid(ndim: int) -> Any:
     ...     if i < x.size:
     ...         x[i] = x[i] * 2
     """
+
+
+grid.sync = grid_sync  # type: ignore[attr-defined]
 
 
 @intrinsic("gridsize", "special")

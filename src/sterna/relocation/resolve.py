@@ -7,6 +7,7 @@ was compiled for is refused (I5).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from types import FunctionType
@@ -176,6 +177,7 @@ def dtype_type(dtype: np.dtype[Any]) -> Type:
 def _element(text: str) -> tuple[str, int]:
     """Element type and axes in the text of an array or record reference type; layout is settled by the key."""
     inner = text.removesuffix(")").removeprefix("array(").removeprefix("ref(").removesuffix(", readonly")
+    inner = re.sub(r", align \d+$", "", inner)
     if text.startswith("ref("):
         return inner, 0
     element, axes, _ = inner.rsplit(", ", 2)

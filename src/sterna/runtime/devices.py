@@ -1,11 +1,12 @@
 """Devices by name, and which one is current.
 
-The current device is where arrays are made and kernels launched when nothing else is said: the CPU,
-unless a ``with sterna.on(device):`` block is active in this thread or task.
+The current device is where arrays are made and kernels launched when nothing else is said: that of the innermost
+``with sterna.on(device):`` block of this thread or task, else ``STERNA_DEVICE``, else the CPU.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,9 +16,20 @@ from typing import Any
 from sterna.targets.base import Device
 from sterna.targets.registry import TARGETS, target
 
-__all__ = ["current_device", "current_stream", "device", "device_named", "device_of", "devices", "on", "synchronize"]
+__all__ = [
+    "active_stream",
+    "current_device",
+    "current_stream",
+    "device",
+    "device_named",
+    "device_of",
+    "devices",
+    "on",
+    "synchronize",
+]
 
-_DEFAULT = "cpu"
+_DEFAULT = os.environ.get("STERNA_DEVICE") or "cpu"
+"""Name of the device that is current where no block says otherwise."""
 _lock = threading.Lock()
 _devices: dict[str, Device] = {}
 _current: ContextVar[tuple[Device, Any] | None] = ContextVar("sterna_device", default=None)
@@ -92,7 +104,7 @@ def devices() -> list[Device]:
 
 
 def current_device() -> Device:
-    """The device of the innermost ``with sterna.on(…)`` block, else the CPU."""
+    """The device of the innermost ``with sterna.on(…)`` block, else ``STERNA_DEVICE``, else the CPU."""
     active = _current.get()
     return device_named(_DEFAULT) if active is None else active[0]
 
@@ -101,6 +113,12 @@ def current_stream() -> Any:
     """The stream of the innermost ``with sterna.on(…)`` block, or None for the device's own."""
     active = _current.get()
     return None if active is None else active[1]
+
+
+def active_stream(where: Device) -> Any:
+    """The stream of the innermost ``with sterna.on(…)`` block if it is for this device, else None: its default one."""
+    active = _current.get()
+    return active[1] if active is not None and active[0] is where else None
 
 
 @contextmanager

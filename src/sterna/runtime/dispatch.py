@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
 
+from sterna.errors import CompilerUnavailable, ImageRefused
 from sterna.frozen import frozen
 from sterna.image.format import KernelImage
+from sterna.image.key import base_key, kernel_key
 from sterna.options import CompileOptions
 from sterna.relocation.record import Manifest
 from sterna.relocation.resolve import Resolution, resolve_manifest
@@ -22,7 +24,8 @@ from sterna.runtime.link import LoadedKernel, link
 from sterna.runtime.lookup import CacheEvent, find_image, keep_image
 from sterna.runtime.signature import ArgumentPacker, argument_key
 from sterna.source.captures import Scan, scan
-from sterna.targets.base import Device
+from sterna.targets.base import Device, Target
+from sterna.targets.registry import compiler_versions
 from sterna.types import Type
 
 __all__ = ["CompileRequest", "Dispatcher", "Specialisation"]
@@ -37,11 +40,22 @@ class CompileRequest:
     name: str
     scan: Scan
     types: tuple[Type, ...]
-    device: Device
+    device: Device | _Place
     options: CompileOptions
     strategy: str
     key: str
     resolve: Callable[[Manifest], Resolution]
+
+
+@frozen
+class _Place:
+    """Where a job without a device is for."""
+
+    target: Target
+
+
+def _no_words(manifest: Manifest) -> Resolution:
+    raise ValueError("words of this session are asked for, and the job is for no device")
 
 
 Compile = Callable[[CompileRequest], KernelImage]
@@ -133,14 +147,29 @@ class Dispatcher:
         self.events.append(event)
         if resolution is None:
             resolution = resolve_manifest(image.manifest, self.function, device, self.name, captures.values())
-        loaded = link(image, self.function, device, packer.layout, resolution)
+        try:
+            loaded = link(image, self.function, device, packer.layout, resolution)
+        except ImageRefused as refusal:
+            if event.outcome != "hit":
+                raise
+            image, event, resolution = self._image(captures, types, device, options, strategy, refusal)
+            self.events.append(event)
+            if resolution is None:
+                resolution = resolve_manifest(image.manifest, self.function, device, self.name, captures.values())
+            loaded = link(image, self.function, device, packer.layout, resolution)
         return Specialisation(captures, types, options, loaded, packer, event)
 
     def _image(
-        self, captures: Scan, types: tuple[Type, ...], device: Device, options: CompileOptions, strategy: str
+        self,
+        captures: Scan,
+        types: tuple[Type, ...],
+        device: Device,
+        options: CompileOptions,
+        strategy: str,
+        refusal: ImageRefused | None = None,
     ) -> tuple[KernelImage, CacheEvent, Resolution | None]:
         found = find_image(self.function, captures, types, device.target, options, strategy != "bake")
-        if found.image is not None:
+        if found.image is not None and refusal is None:
             return found.image, found.event, None
         baked: list[Resolution] = []
 
@@ -149,8 +178,37 @@ class Dispatcher:
             return baked[0]
 
         request = CompileRequest(self.name, captures, types, device, options, strategy, found.key, resolve)
-        image = self._compile(request).canonical()
+        try:
+            image = self._compile(request).canonical()
+        except CompilerUnavailable as missing:
+            raise missing from refusal
         return image, keep_image(image, found, captures), baked[0] if baked else None
+
+    def request_for(self, target: Target, over: int, types: tuple[Type, ...]) -> CompileRequest:
+        """The job of one specialisation for a target, with no device.
+
+        Raises
+        ------
+        ValueError
+            For the strategy ``bake``, whose words are a device's.
+        """
+        strategy = self.options.strategy or target.strategies[0]
+        if strategy == "bake" or strategy not in target.strategies:
+            raise ValueError(
+                f"kernel {self.name}: the strategy {strategy!r} needs a device; build with 'patch' or 'table'"
+            )
+        options = self.options.with_(over=over, strategy=strategy)
+        captures = scan(self.function)
+        base = base_key(captures, types, target, options)
+        key = kernel_key(base, compiler_versions(target) or {})
+        return CompileRequest(self.name, captures, types, _Place(target), options, strategy, key, _no_words)
+
+    def forget(self, device: Device) -> None:
+        """Drop what is loaded on a device whose context is gone."""
+        with self._lock:
+            self._table = {
+                key: kept for key, kept in self._table.items() if kept and kept[0].loaded.device is not device
+            }
 
     def specialisations(self) -> tuple[Specialisation, ...]:
         """The specialisations at hand, in the order their signatures were first asked for."""

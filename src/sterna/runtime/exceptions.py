@@ -27,7 +27,15 @@ from typing import Any
 from sterna.errors import SternaError
 from sterna.frozen import frozen
 
-__all__ = ["RECORD_BYTES", "ExceptionRecord", "Failure", "KernelFailure", "PendingFailures", "build_exception"]
+__all__ = [
+    "RECORD_BYTES",
+    "ExceptionRecord",
+    "Failure",
+    "KernelFailure",
+    "PendingFailures",
+    "build_exception",
+    "report_unobserved",
+]
 
 _RECORD = struct.Struct("=2i9q")
 RECORD_BYTES = _RECORD.size
@@ -233,12 +241,13 @@ def _watch(pending: PendingFailures) -> None:
     """Report what `pending` still holds when the interpreter ends."""
     with _watch_lock:
         if not _watched:
-            atexit.unregister(_report)
-            atexit.register(_report)
+            atexit.unregister(report_unobserved)
+            atexit.register(report_unobserved)
         _watched.add(pending)
 
 
-def _report() -> None:
+def report_unobserved() -> None:
+    """Print every failure that no synchronise has raised; called when the process ends."""
     for pending in list(_watched):
         for failure in pending.take():
             error = build_exception(failure)

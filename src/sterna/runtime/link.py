@@ -77,7 +77,7 @@ def link(
     Parameters
     ----------
     image : KernelImage
-        For exactly this device's architecture (I10).
+        For this device's architecture, or one that it can run instead (I10).
     function : function
         The live kernel function its paths start at.
     device : Device
@@ -92,7 +92,8 @@ def link(
     LinkError
         When code and manifest disagree, or a reference cannot be resolved (I5).
     """
-    if image.target != device.target.name or image.arch != device.target.arch:
+    target = device.target
+    if image.target != target.name or image.arch not in (target.arch, *target.fallbacks):
         raise LinkError(
             f"kernel {image.name}: the image is for {image.target}-{image.arch}, device {device.name} is "
             f"{device.target}"

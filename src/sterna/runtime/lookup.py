@@ -21,6 +21,7 @@ from sterna.source.captures import Scan
 from sterna.source.index import set_stores
 from sterna.targets.base import Target
 from sterna.targets.registry import compiler_versions
+from sterna.targets.registry import target as find_target
 from sterna.types import Type
 
 __all__ = ["CacheEvent", "CacheReport", "Found", "find_image", "keep_image"]
@@ -106,11 +107,45 @@ def find_image(
         return Found(None, CacheEvent(signature, str(target), "miss", "", reason), request, search, None)
     outcome = search.find(request)
     if outcome.image is None:
+        other = _find_older(search, request, captures, types, target, options)
+        if other is not None:
+            return other
         stats.count("misses")
         return Found(None, CacheEvent(signature, str(target), "miss"), request, search, outcome)
     stats.count_hit(outcome.label)
     where = f"{outcome.label} {outcome.path}".rstrip()
     return Found(outcome.image, CacheEvent(signature, str(target), "hit", where), request, search, outcome)
+
+
+def _find_older(
+    search: SearchPath,
+    request: Request,
+    captures: Scan,
+    types: tuple[Type, ...],
+    target: Target,
+    options: CompileOptions,
+) -> Found | None:
+    """An image that was shipped for an older architecture and runs on this one too (I10)."""
+    if not target.fallbacks:
+        return None
+    shipped = {
+        arch for store in search.stores(request.module) if store is not search.cache for arch in store.architectures()
+    }
+    for arch in target.fallbacks:
+        place = f"{target.name}-{arch}"
+        if place not in shipped:
+            continue
+        older = find_target(place)
+        base = base_key(captures, types, older, options)
+        outcome = search.find(
+            Request(request.module, request.name, place, base, compiler_versions(older), request.signature)
+        )
+        if outcome.image is not None and outcome.label != "user cache":
+            stats.count_hit(outcome.label)
+            where = f"{outcome.label} {outcome.path}".rstrip()
+            event = CacheEvent(request.signature, place, "hit", where, f"runs on {target} too")
+            return Found(outcome.image, event, request, search, outcome)
+    return None
 
 
 def keep_image(image: KernelImage, found: Found, captures: Scan) -> CacheEvent:

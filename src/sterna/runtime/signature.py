@@ -16,6 +16,7 @@ import numpy as np
 from sterna.abi import ArgLayout, arg_layout
 from sterna.errors import SignatureError
 from sterna.relocation.roots import note_argument
+from sterna.runtime.foreign import adopt, is_foreign
 from sterna.typeof import type_of
 from sterna.types import (
     BFLOAT16,
@@ -56,12 +57,12 @@ def argument_key(value: Any) -> Hashable:
 
 
 def adapt_argument(value: Any) -> Any:
-    """Turn an array of another library on the host into a NumPy view; anything else is returned as it is.
+    """Turn an array of another library into one of ours, or a NumPy view if it is on the host; the rest stays as it is.
 
     Raises
     ------
     SignatureError
-        For a masked array, whose mask a kernel would ignore.
+        For a masked array, whose mask a kernel would ignore; for a foreign array that cannot be shared.
     """
     cls = type(value)
     if cls in _HOST or getattr(cls, "__sterna_array__", False):
@@ -74,9 +75,12 @@ def adapt_argument(value: Any) -> Any:
         )
     if isinstance(value, np.ndarray):
         return value
-    if hasattr(cls, "__dlpack__") and not hasattr(cls, "__cuda_array_interface__"):
-        return np.from_dlpack(value)
-    return value
+    if is_foreign(value):
+        try:
+            return adopt(value)
+        except (TypeError, RuntimeError) as error:
+            raise SignatureError(f"a {cls.__name__} cannot be passed to a kernel: {error}") from None
+    return np.from_dlpack(value) if hasattr(cls, "__dlpack__") else value
 
 
 def signature_text(types: Sequence[Type]) -> str:

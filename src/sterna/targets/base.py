@@ -20,7 +20,11 @@ if TYPE_CHECKING:
     from sterna.abi import ArgLayout
     from sterna.image.format import KernelImage
 
-__all__ = ["Device", "Limits", "LoadedModule", "Target", "TargetCompiler", "TargetRuntime"]
+__all__ = ["Device", "ModuleLost", "Limits", "LoadedModule", "Target", "TargetCompiler", "TargetRuntime"]
+
+
+class ModuleLost(Exception):
+    """Internal: a loaded kernel's context is gone; it has to be loaded and linked again."""
 
 
 @frozen
@@ -32,6 +36,8 @@ class Limits:
     max_grid: tuple[int, int, int] = (2**31 - 1, 65535, 65535)
     shared_bytes: int = 48 * 1024
     warp_size: int = 32
+    stack_bytes: int = 4 << 20
+    """For the local arrays of recursive functions: half of a CPU thread's stack."""
 
 
 @frozen
@@ -50,6 +56,8 @@ class Target:
         Launch limits, before a device narrows them.
     unsupported_types : frozenset of str
         Scalar types kernels may not use (``float64`` on metal).
+    fallbacks : tuple of str
+        Architectures whose images run here too, if slower or after a translation; the closest first (I10).
     """
 
     name: str
@@ -57,6 +65,7 @@ class Target:
     strategies: tuple[str, ...]
     limits: Limits
     unsupported_types: frozenset[str] = frozenset()
+    fallbacks: tuple[str, ...] = ()
     compiler_module: str = ""
     runtime_module: str = ""
 
@@ -138,6 +147,8 @@ class Device(Protocol):
     name: str
     target: Target
     limits: Limits
+    reads_host_memory: bool
+    """Whether kernels can use the addresses of NumPy arrays."""
 
     def load(self, image: KernelImage, layout: ArgLayout) -> LoadedModule:
         """Load an image's code in this device's context."""

@@ -7,12 +7,16 @@ from functools import cache
 
 from sterna.targets.base import Target
 
-__all__ = ["TARGETS", "compiler_versions", "target"]
+__all__ = ["FOREIGN_PROTOCOLS", "TARGETS", "compiler_versions", "target"]
 
 TARGETS: dict[str, str] = {
     "cpu": "sterna.targets.cpu.target",
+    "cuda": "sterna.targets.cuda.target",
 }
 """Target name → module that has ``default_target()``, ``parse_target(arch)`` and ``compiler_versions()``."""
+
+FOREIGN_PROTOCOLS: dict[str, str] = {"__cuda_array_interface__": "cuda"}
+"""Attribute by which other libraries' arrays say that they are on a device → the target that shares them."""
 
 
 @cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
 
 from sterna.compiler.frontend.frame import Frame
 from sterna.compiler.frontend.promotion import float_type
@@ -31,6 +30,7 @@ from sterna.types import (
     StructType,
     TupleType,
     Type,
+    field_align,
     itemsize,
     to_dtype,
 )  # fmt: skip
@@ -163,7 +163,7 @@ def _transposed(expr: Expr, t: ArrayType, axes: tuple[int, ...]) -> Expr:
         layout = {"C": "F", "F": "C", "A": "A"}[t.layout]  # type: ignore[assignment]
     else:
         layout = "A"
-    return View(expr, (), ArrayType(t.dtype, t.ndim, layout, t.readonly, t.space), None, transpose=axes)
+    return View(expr, (), ArrayType(t.dtype, t.ndim, layout, t.readonly, t.space, t.align), None, transpose=axes)
 
 
 def _complex_part(frame: Frame, node: ast.AST, expr: Expr, t: ArrayType, name: str) -> Value:
@@ -174,19 +174,20 @@ def _complex_part(frame: Frame, node: ast.AST, expr: Expr, t: ArrayType, name: s
             return Rt(expr)
         frame.unsupported(node, "imag of a real array cannot be used in device code", "it is zero")
     part = Scalar("f", t.dtype.bits // 2)
-    return Rt(View(expr, (), ArrayType(part, t.ndim, "A", t.readonly, t.space), None, field=name))
+    return Rt(View(expr, (), ArrayType(part, t.ndim, "A", t.readonly, t.space, t.align), None, field=name))
 
 
 # ---- records ----
 
 
-def field_type(field: Field, space: Any, readonly: bool) -> Type:
+def field_type(field: Field, t: RecordRefType) -> Type:
     """What reading a field gives: a scalar, a reference to a sub-record, or an array on a sub-array."""
+    align = field_align(t.record, t.align, field)
     if field.shape:
         assert isinstance(field.type, Scalar | RecordType)
-        return ArrayType(field.type, len(field.shape), "C", readonly, space)
+        return ArrayType(field.type, len(field.shape), "C", t.readonly, t.space, align)
     if isinstance(field.type, RecordType):
-        return RecordRefType(field.type, space, readonly)
+        return RecordRefType(field.type, t.space, t.readonly, align)
     return field.type
 
 
@@ -201,7 +202,7 @@ def find_field(frame: Frame, node: ast.AST, record: RecordType, name: str) -> Fi
 def record_field(frame: Frame, node: ast.AST, expr: Expr, t: RecordRefType, name: str) -> Value:
     """``record.name`` or ``record['name']``."""
     field = find_field(frame, node, t.record, name)
-    found = field_type(field, t.space, t.readonly)
+    found = field_type(field, t)
     if isinstance(expr, HostRef) and expr.addend + field.offset:  # at the start the whole record is named
         size = itemsize(field.type) if isinstance(field.type, Scalar | RecordType) else 0
         if isinstance(found, RecordRefType):
@@ -209,9 +210,8 @@ def record_field(frame: Frame, node: ast.AST, expr: Expr, t: RecordRefType, name
         if isinstance(found, Scalar):
             # the record reference keeps its own type; addend and extent name the interior place of the field
             inner = RecordType((Field(field.name, field.type, 0),), size)
-            ref = HostRef(
-                expr.kind, expr.path, RecordRefType(inner, t.space, t.readonly), expr.addend + field.offset, size
-            )
+            place = RecordRefType(inner, t.space, t.readonly, field_align(t.record, t.align, field))
+            ref = HostRef(expr.kind, expr.path, place, expr.addend + field.offset, size)
             return Rt(FieldRef(ref, name, found))
     return Rt(FieldRef(expr, name, found))
 
@@ -222,7 +222,8 @@ def array_field(frame: Frame, node: ast.AST, expr: Expr, t: ArrayType, name: str
     field = find_field(frame, node, t.dtype, name)
     assert isinstance(field.type, Scalar | RecordType)
     ndim = t.ndim + len(field.shape)
-    return Rt(View(expr, (), ArrayType(field.type, ndim, "A", t.readonly, t.space), None, field=name))
+    align = field_align(t.dtype, t.align, field)
+    return Rt(View(expr, (), ArrayType(field.type, ndim, "A", t.readonly, t.space, align), None, field=name))
 
 
 # ---- numbers ----

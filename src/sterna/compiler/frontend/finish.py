@@ -37,7 +37,7 @@ def finish_module(build: Build, entry: Specialisation) -> Module:
         assert spec.function is not None
         functions[name] = replace(spec.function, may_raise=name in raising)
     if recursive:
-        limit = depth_limit(functions[name] for name in recursive)
+        limit = depth_limit((functions[name] for name in recursive), build.target.limits.stack_bytes)
         functions = {name: _limited(build, reached[name], f, recursive, limit) for name, f in functions.items()}
     functions, errors = _renumber(functions, tuple(build.sites))
     sources = tuple((reached.path, reached.function.__qualname__) for reached in build.scan.functions)

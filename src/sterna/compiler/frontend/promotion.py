@@ -23,6 +23,7 @@ from sterna.types import (
     INT64,
     PYINT,
     ArrayType,
+    RecordRefType,
     Scalar,
     StructType,
     TupleType,
@@ -109,8 +110,15 @@ def join_types(a: Type, b: Type) -> Type | None:
         if (a.dtype, a.ndim, a.space) != (b.dtype, b.ndim, b.space):
             return None
         layout = a.layout if a.layout == b.layout else "A"
-        return ArrayType(a.dtype, a.ndim, layout, a.readonly or b.readonly, a.space)
+        return ArrayType(a.dtype, a.ndim, layout, a.readonly or b.readonly, a.space, _least(a.align, b.align))
+    if isinstance(a, RecordRefType) and isinstance(b, RecordRefType) and (a.record, a.space) == (b.record, b.space):
+        return RecordRefType(a.record, a.space, a.readonly or b.readonly, _least(a.align, b.align))
     return None
+
+
+def _least(a: int, b: int) -> int:
+    """The lesser of two alignments, of which 0 is the natural one."""
+    return min(a, b) or max(a, b)
 
 
 def _join_items(a: tuple[Type, ...], b: tuple[Type, ...]) -> tuple[Type, ...] | None:

@@ -16,10 +16,9 @@ from sterna.compiler.ir.nodes import Binary, Call, Compare, Const, Expr, Functio
 from sterna.compiler.ir.rewrite import Node, rewrite_function, walk_function
 from sterna.types import PYINT, itemsize
 
-__all__ = ["MESSAGE", "count_depth", "depth_limit", "recursive_functions"]
+__all__ = ["MAX_DEPTH", "MESSAGE", "count_depth", "depth_limit", "recursive_functions"]
 
-_MAX_DEPTH = 1000
-_STACK_BYTES = 4 << 20  # for local arrays: half of a CPU thread's stack
+MAX_DEPTH = 1000
 MESSAGE = "maximum recursion depth exceeded"
 _DEPTH = Local(".depth", PYINT)
 
@@ -40,10 +39,10 @@ def _reached(callees: Mapping[str, tuple[str, ...]], start: str) -> set[str]:
     return seen
 
 
-def depth_limit(recursive: Iterable[Function]) -> int:
-    """Calls that may be under way at once, for the local arrays of `recursive` functions."""
+def depth_limit(recursive: Iterable[Function], stack_bytes: int) -> int:
+    """Calls that may be under way at once, for the local arrays of `recursive` functions in `stack_bytes`."""
     largest = max(map(_local_bytes, recursive), default=0)
-    return min(_MAX_DEPTH, max(1, _STACK_BYTES // max(largest, 1)))
+    return min(MAX_DEPTH, max(1, stack_bytes // max(largest, 1)))
 
 
 def _local_bytes(function: Function) -> int:

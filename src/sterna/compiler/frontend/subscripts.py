@@ -225,8 +225,9 @@ def index_values(frame: Frame, node: ast.AST, value: Rt, parts: list[Value | Sli
         if not isinstance(t.dtype, RecordType):
             frame.fail(node, "only structured arrays are indexed by a field's name")
         if t.ndim == 0 and isinstance(value.expr, HostRef):  # a captured record: its field is a place inside it
-            record = replace(value.expr, type=RecordRefType(t.dtype, t.space, t.readonly), extent=t.dtype.itemsize)
-            return record_field(frame, node, record, record.type, parts[0].value)  # type: ignore[arg-type]
+            whole = RecordRefType(t.dtype, t.space, t.readonly, t.align)
+            record = replace(value.expr, type=whole, extent=t.dtype.itemsize)
+            return record_field(frame, node, record, whole, parts[0].value)
         return array_field(frame, node, value.expr, t, parts[0].value)
     if isinstance(t, RecordRefType):
         return _record_item(frame, node, value, t, parts)
@@ -286,7 +287,7 @@ def element(frame: Frame, node: ast.AST, array: Expr, t: ArrayType, indices: lis
     if interior is not None:
         return Rt(interior)
     check, exprs, nonneg = _access(frame, node, array, t, indices)
-    found: Type = t.dtype if isinstance(t.dtype, Scalar) else RecordRefType(t.dtype, t.space, t.readonly)
+    found: Type = t.dtype if isinstance(t.dtype, Scalar) else RecordRefType(t.dtype, t.space, t.readonly, t.align)
     return Rt(Element(array, exprs, found, check, nonneg))
 
 
@@ -317,7 +318,8 @@ def _interior_record(frame: Frame, node: ast.AST, array: Expr, t: ArrayType, ind
     k = sum(i.expr.value for i in indices if isinstance(i.expr, Const))
     if array.addend + k * size == 0 and t.ndim:
         return None  # the start of the array is no place inside it
-    return replace(array, type=RecordRefType(t.dtype, t.space, t.readonly), addend=array.addend + k * size, extent=size)
+    record = RecordRefType(t.dtype, t.space, t.readonly, t.align)
+    return replace(array, type=record, addend=array.addend + k * size, extent=size)
 
 
 def _view(frame: Frame, node: ast.AST, array: Expr, t: ArrayType, parts: list[Index]) -> Value:
@@ -327,7 +329,7 @@ def _view(frame: Frame, node: ast.AST, array: Expr, t: ArrayType, parts: list[In
         return Rt(array)
     items = [part.expr if isinstance(part, Rt) else part for part in parts]
     ndim = sum(not isinstance(part, Rt) for part in parts)
-    view = ArrayType(t.dtype, ndim, _view_layout(t, parts), t.readonly, t.space)
+    view = ArrayType(t.dtype, ndim, _view_layout(t, parts), t.readonly, t.space, t.align)
     check = frame.index_check() if any(isinstance(part, Rt) for part in parts) else None
     return Rt(View(array, tuple(items), view, check))
 
@@ -440,7 +442,7 @@ def _field_name(frame: Frame, node: ast.AST, t: RecordRefType, parts: list[Value
 
 
 def _field_target(frame: Frame, node: ast.AST, record: Expr, t: RecordRefType, name: str) -> FieldTarget:
-    found = field_type(find_field(frame, node, t.record, name), t.space, t.readonly)
+    found = field_type(find_field(frame, node, t.record, name), t)
     if t.readonly:
         refuse_readonly(frame, node, "record")
     if not isinstance(found, Scalar):

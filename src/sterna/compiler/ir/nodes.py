@@ -495,7 +495,8 @@ class Module:
     """A kernel with all device code it reaches; `functions[entry]` returns nothing.
 
     `sources` lists, by ordinal, (path of the function from the kernel, qualified name): ordinal 0 is the
-    kernel with an empty path.
+    kernel with an empty path.  `places` has, by ordinal too, the file of each by its module's name and the line of
+    its ``def``, for line tables.
     """
 
     entry: str
@@ -503,3 +504,4 @@ class Module:
     errors: tuple[ErrorSite, ...] = ()
     sources: tuple[tuple[str, str], ...] = ()
     manifest: Manifest | None = None
+    places: tuple[tuple[str, int], ...] = ()

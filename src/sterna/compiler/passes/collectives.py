@@ -9,7 +9,7 @@ from sterna.compiler.ir.rewrite import walk
 
 __all__ = ["BLOCK_WIDE", "contains_collective", "functions_with_block_state", "is_collective"]
 
-BLOCK_WIDE = frozenset({"syncthreads", "syncthreads_count", "syncthreads_and", "syncthreads_or"})
+BLOCK_WIDE = frozenset({"grid_sync", "syncthreads", "syncthreads_count", "syncthreads_and", "syncthreads_or"})
 """Collectives whose result, if any, is the same for the whole block."""
 
 _WARP = frozenset(

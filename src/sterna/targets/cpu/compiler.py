@@ -77,7 +77,7 @@ def generate(module: Module, target: Target, options: CompileOptions) -> tuple[s
             f"the kernel's shared arrays take {context.shared_bytes} bytes; {target} allows {limit}",
             kernel=module.entry, hint="use smaller tiles or a narrower element type",
         )  # fmt: skip
-    facts = {"entry": entry_symbol(module.entry), "shared_bytes": context.shared_bytes, "prints": context.prints}
+    facts = {"entry": entry_symbol(module.entry), "shared_bytes": context.shared_bytes, "prints": bool(context.prints)}
     return text, facts
 
 

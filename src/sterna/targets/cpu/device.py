@@ -226,6 +226,8 @@ def _unloaded(args: Any, block: Any) -> None:
 class CpuDevice:
     """This machine's processors, as one device."""
 
+    reads_host_memory = True
+
     def __init__(self) -> None:
         self.name = "cpu"
         self.target: Target = target("cpu")

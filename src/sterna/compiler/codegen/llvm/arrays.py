@@ -60,15 +60,18 @@ def value_of(b: Builder, t: ArrayType, address: str, shape: Value, strides: Valu
     return (address, *shape) if t.layout == "C" else (address, *shape, *strides)
 
 
-def element_address(b: Builder, array: ArrayParts, indices: tuple[str, ...]) -> str:
-    """Address of an element whose indices are in range and non-negative."""
+def element_address(b: Builder, array: ArrayParts, indices: tuple[str, ...], by_strides: bool = False) -> str:
+    """Address of an element whose indices are in range and non-negative.
+
+    `by_strides` adds up index times stride for a C-ordered array too, whose products are then shared by all accesses.
+    """
     if not indices:
         return array.address
     t = array.type
     kind = memory_type(t.dtype) if isinstance(t.dtype, Scalar) and t.dtype.kind != "c" else ""
     if array.strides is None:
-        linear = indices[0]
-        for extent, index in zip(array.shape[1:], indices[1:], strict=True):
+        linear = _sum_of_strides(b, array, indices) if by_strides else indices[0]
+        for extent, index in () if by_strides else zip(array.shape[1:], indices[1:], strict=True):
             linear = b.op(f"add nuw nsw i64 {b.op(f'mul nuw nsw i64 {linear}, {extent}')}, {index}")
         if not kind:
             kind = f"[{itemsize(t.dtype)} x i8]"
@@ -80,6 +83,15 @@ def element_address(b: Builder, array: ArrayParts, indices: tuple[str, ...]) -> 
         else:
             address = b.op(f"getelementptr i8, ptr {address}, i64 {b.op(f'mul i64 {stride}, {index}')}")
     return address
+
+
+def _sum_of_strides(b: Builder, array: ArrayParts, indices: tuple[str, ...]) -> str:
+    linear, stride = indices[-1], array.shape[-1]
+    for axis in range(len(indices) - 2, -1, -1):
+        linear = b.op(f"add nuw nsw i64 {linear}, {b.op(f'mul nuw nsw i64 {indices[axis]}, {stride}')}")
+        if axis:
+            stride = product(b, stride, array.shape[axis])
+    return linear
 
 
 def slice_axis(b: Builder, extent: str, start: str | None, stop: str | None, step: str | None) -> tuple[str, str, str]:

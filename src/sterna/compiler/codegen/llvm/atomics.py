@@ -47,12 +47,13 @@ def emit_atomic(e: FunctionEmitter, node: ir.Atomic) -> Value:
         if op not in _FLOAT:
             raise UnsupportedError(f"atomic operation {op!r} on {t}", hint="it needs an integer array")
         if e.profile.atomic_float_in_hardware(op, t):
-            return (e.b.op(f"atomicrmw {_FLOAT[op]} ptr {address}, {kind} {values[0]} monotonic"),)
+            scope = e.profile.atomic_scope
+            return (e.b.op(f"atomicrmw {_FLOAT[op]} ptr {address}, {kind} {values[0]} {scope}monotonic"),)
         return _loop(e, t, op, address, values[0])
     name = _INTEGER.get(op) or {"min": "min", "max": "max"}[op]
     if op in ("min", "max") and t.kind == "u":
         name = "u" + name
-    return (e.b.op(f"atomicrmw {name} ptr {address}, {kind} {values[0]} monotonic"),)
+    return (e.b.op(f"atomicrmw {name} ptr {address}, {kind} {values[0]} {e.profile.atomic_scope}monotonic"),)
 
 
 def _field_address(e: FunctionEmitter, node: ir.Atomic, address: str) -> str:
@@ -98,7 +99,7 @@ def _swap(e: FunctionEmitter, t: Scalar, address: str, expected: str, new: str) 
     b, kind, n = e.b, register_type(t), f"i{t.bits}"
     if t.kind == "f":
         expected, new = (b.op(f"bitcast {kind} {x} to {n}") for x in (expected, new))
-    pair = b.op(f"cmpxchg ptr {address}, {n} {expected}, {n} {new} monotonic monotonic")
+    pair = b.op(f"cmpxchg ptr {address}, {n} {expected}, {n} {new} {e.profile.atomic_scope}monotonic monotonic")
     old = b.op(f"extractvalue {{ {n}, i1 }} {pair}, 0")
     return (b.op(f"bitcast {n} {old} to {kind}") if t.kind == "f" else old,)
 
@@ -106,12 +107,13 @@ def _swap(e: FunctionEmitter, t: Scalar, address: str, expected: str, new: str) 
 def _loop(e: FunctionEmitter, t: Scalar, op: str, address: str, value: str) -> Value:
     b, kind, n = e.b, register_type(t), f"i{t.bits}"
     slot, again, done = b.slot(n), b.label("atomic"), b.label("atomic.done")
-    b.emit(f"store {n} {b.op(f'load atomic {n}, ptr {address} monotonic, align {t.bits // 8}')}, ptr {slot}")
+    order = f"{e.profile.atomic_scope}monotonic"
+    b.emit(f"store {n} {b.op(f'load atomic {n}, ptr {address} {order}, align {t.bits // 8}')}, ptr {slot}")
     b.place(again)
     bits = b.op(f"load {n}, ptr {slot}")
     old = b.op(f"bitcast {n} {bits} to {kind}")
     new = b.op(f"bitcast {kind} {_combine(e, t, op, old, value)} to {n}")
-    pair = b.op(f"cmpxchg ptr {address}, {n} {bits}, {n} {new} monotonic monotonic")
+    pair = b.op(f"cmpxchg ptr {address}, {n} {bits}, {n} {new} {e.profile.atomic_scope}monotonic monotonic")
     b.emit(f"store {n} {b.op(f'extractvalue {{ {n}, i1 }} {pair}, 0')}, ptr {slot}")
     b.branch(b.op(f"extractvalue {{ {n}, i1 }} {pair}, 1"), done, again)
     b.place(done)

@@ -37,6 +37,7 @@ def int_text(value: int, bits: int) -> str:
 class Builder:
     """Collects the lines of one function.
 
+    `note` goes behind every instruction (a debug location).
     Stack slots go to a prologue ahead of the first block, so that LLVM turns them into registers
     wherever they were asked for.
     """
@@ -47,6 +48,7 @@ class Builder:
         self.count = 0
         self.open = True
         self.current = "entry"
+        self.note = ""
 
     def temp(self) -> str:
         """A fresh name."""
@@ -57,12 +59,12 @@ class Builder:
         """Append an instruction; gives the name of its result."""
         self.count += 1
         name = f"%v{self.count}"
-        self.lines.append(f"  {name} = {text}")
+        self.lines.append(f"  {name} = {text}{self.note}")
         return name
 
     def emit(self, text: str) -> None:
         """Append an instruction without a result."""
-        self.lines.append(f"  {text}")
+        self.lines.append(f"  {text}{self.note}")
 
     def label(self, hint: str) -> str:
         """A fresh block name; `place` starts it."""
@@ -72,26 +74,26 @@ class Builder:
     def place(self, label: str) -> None:
         """Start the block `label`, falling into it when the previous block has no end yet."""
         if self.open:
-            self.lines.append(f"  br label %{label}")
+            self.lines.append(f"  br label %{label}{self.note}")
         self.lines.append(f"{label}:")
         self.open = True
         self.current = label
 
-    def jump(self, label: str) -> None:
-        """End the block with a jump, unless it has ended already."""
+    def jump(self, label: str, note: str = "") -> None:
+        """End the block with a jump, unless it has ended already; `note` may be ``, !llvm.loop !n``."""
         if self.open:
-            self.lines.append(f"  br label %{label}")
+            self.lines.append(f"  br label %{label}{note}{self.note}")
         self.open = False
 
     def branch(self, test: str, then: str, orelse: str, weights: str = "") -> None:
         """End the block with a conditional jump; `weights` may be ``, !prof !n``."""
-        self.lines.append(f"  br i1 {test}, label %{then}, label %{orelse}{weights}")
+        self.lines.append(f"  br i1 {test}, label %{then}, label %{orelse}{weights}{self.note}")
         self.open = False
 
     def end(self, text: str) -> None:
         """End the block with another terminator (``ret``…)."""
         if self.open:
-            self.lines.append(f"  {text}")
+            self.lines.append(f"  {text}{self.note}")
         self.open = False
 
     def slot(self, llvm_type: str, align: int = 0, count: int = 1) -> str:

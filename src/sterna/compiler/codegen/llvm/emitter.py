@@ -30,7 +30,7 @@ from sterna.compiler.codegen.llvm.layout import (
 from sterna.compiler.ir import nodes as ir
 from sterna.errors import UnsupportedError
 from sterna.frozen import frozen
-from sterna.types import OPAQUE, ArrayType, RecordRefType, RecordType, Scalar, Type, itemsize
+from sterna.types import OPAQUE, ArrayType, RecordRefType, RecordType, Scalar, Type, field_align, itemsize
 
 if TYPE_CHECKING:
     from sterna.compiler.codegen.llvm.frame import Frame
@@ -75,6 +75,21 @@ class FunctionEmitter:
         self.access_note = ""
         self.versions_loops = context.options.opt >= 2
         self.plain = False
+        self.scope: tuple[str, int] | None = None
+        self.failure: tuple[str, ...] | None = None
+
+    def open_scope(self, function: ir.Function) -> str:
+        """Begin a function's line table, if the target has one; gives the note of its definition."""
+        if not self.profile.line_info:
+            return ""
+        self.scope = self.context.lines.scope(function)
+        self.at(0)
+        return f" !dbg {self.scope[0]}"
+
+    def at(self, line: int) -> None:
+        """What follows comes from this line, counted from the ``def``."""
+        if self.scope is not None:
+            self.b.note = self.context.lines.location(self.scope[0], self.scope[1] + line)
 
     # ---- locals ------------------------------------------------------------------------------
 
@@ -133,10 +148,26 @@ class FunctionEmitter:
 
     def fail(self, error: int, details: tuple[str, ...]) -> None:
         """Record a failure and leave; ends the block."""
-        self.context.helper("sterna_raise", self.profile.raise_text())
-        padded = (*details, "0", "0", "0")[:3]
-        where = ", ".join(f"i64 {x}" for x in (*self.frame.blocks(self), *self.frame.threads(self), *padded))
-        self.b.emit(f"call void @sterna_raise(ptr {self.frame.launch}, i32 {error}, {where})")
+        first, second, third = (*details, "0", "0", "0")[:3]
+        if not self.profile.gathers_failures:
+            self.frame.record_failure(self, str(error), (first, second, third))
+            self.b.jump(self.leave)
+            return
+        self.failure = self.failure or ("raise", self.b.slot("i32"), *(self.b.slot("i64") for _ in range(3)))
+        label, *slots = self.failure
+        for slot, kind, value in zip(slots, ("i32", "i64", "i64", "i64"), (error, first, second, third), strict=True):
+            self.b.emit(f"store {kind} {value}, ptr {slot}")
+        self.b.jump(label)
+
+    def place_failure(self) -> None:
+        """The one place where failures of this function are recorded, if they are gathered; then it leaves."""
+        if self.failure is None:
+            return
+        label, error, *details = self.failure
+        self.b.place(label)
+        number = self.b.op(f"load i32, ptr {error}")
+        first, second, third = (self.b.op(f"load i64, ptr {slot}") for slot in details)
+        self.frame.record_failure(self, number, (first, second, third))
         self.b.jump(self.leave)
 
     def require(self, ok: str, error: int, details: Callable[[], tuple[str, ...]]) -> None:
@@ -175,15 +206,15 @@ class FunctionEmitter:
             self.index(node, axis, extent, i, node.check, nonnegative)
             for axis, (extent, i) in enumerate(zip(array.shape, found, strict=True))
         )
-        return A.element_address(self.b, array, indices)
+        return A.element_address(self.b, array, indices, self.profile.adds_strides)
 
     def finish(self, value: Value) -> None:
         """A ``return``: each kind of function has its own."""
         raise NotImplementedError
 
     def shared_array(self, node: ir.SharedArray) -> Value:
-        """One array for each block: the kernel's emitter knows where."""
-        raise UnsupportedError("shared.array in a device function that is not part of the kernel's own code")
+        """One array for each block: the kernel's emitter, or the target's module, knows where."""
+        return self.context.shared_array(self, node)
 
     def local_array(self, node: ir.LocalArray) -> Value:
         """One array for each call, on the stack; the same one wherever the node stands."""
@@ -422,7 +453,7 @@ def _element(e: FunctionEmitter, node: ir.Element) -> Value:
         return (address,)
     assert isinstance(node.array.type, ArrayType)
     assert isinstance(node.type, Scalar)
-    return e.load(node.type, address, node.array.type.space)
+    return e.load(node.type, address, node.array.type.space, node.array.type.align)
 
 
 def _field_ref(e: FunctionEmitter, node: ir.FieldRef) -> Value:
@@ -440,13 +471,7 @@ def _field_ref(e: FunctionEmitter, node: ir.FieldRef) -> Value:
     if isinstance(node.type, RecordRefType):
         return (address,)
     assert isinstance(node.type, Scalar)
-    return e.load(node.type, address, t.space, align=field_align(t.record, field.offset, node.type))
-
-
-def field_align(record: RecordType, offset: int, t: Scalar) -> int:
-    """Alignment that a field certainly has: natural in an aligned dtype, 1 byte in a packed one."""
-    size = t.bits // (16 if t.kind == "c" else 8)
-    return size if offset % size == 0 and record.itemsize % size == 0 else 1
+    return e.load(node.type, address, t.space, field_align(t.record, t.align, field))
 
 
 def _view(e: FunctionEmitter, node: ir.View) -> Value:

@@ -54,6 +54,8 @@ def float_binary(b: Builder, op: str, t: Scalar, x: str, y: str, flags: str = ""
     if op == "max":
         return b.select(b.op(f"fcmp ogt {f} {y}, {x}"), f, y, x)
     if op == "pow":
+        if y == float_text(2.0, f):  # exact, as NumPy and C libraries have it
+            return b.op(f"fmul{flags} {f} {x}, {x}")
         return b.op(f"call{flags} {f} @llvm.pow.{suffix(f)}({f} {x}, {f} {y})")
     if op == "floordiv":
         return _divmod(b, f, x, y)[0]

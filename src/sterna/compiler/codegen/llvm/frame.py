@@ -57,6 +57,12 @@ class Frame:
         """Address of the relocation table."""
         return self.field(e, LAUNCH_FIELDS["table"], "ptr")
 
+    def record_failure(self, e: FunctionEmitter, error: str, details: tuple[str, str, str]) -> None:
+        """Call the function that fills the exception record."""
+        e.context.helper("sterna_raise", e.profile.raise_text())
+        where = ", ".join(f"i64 {x}" for x in (*self.blocks(e), *self.threads(e), *details))
+        e.b.emit(f"call void @sterna_raise(ptr {self.launch}, i32 {error}, {where})")
+
     def hidden(self) -> str:
         """Arguments for a callee's hidden parameters."""
         return f"ptr {self.launch}, " + ", ".join(f"i64 {x}" for x in (*self.block, *self.thread))

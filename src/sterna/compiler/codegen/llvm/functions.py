@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
-from sterna.compiler.codegen.llvm.frame import HIDDEN_PARAMETERS, Frame
 from sterna.compiler.codegen.llvm.intrinsics import needs_frame
 from sterna.compiler.codegen.llvm.layout import Value, components
 from sterna.compiler.codegen.llvm.statements import emit_body
@@ -124,7 +123,7 @@ def emit_call(e: FunctionEmitter, info: FunctionInfo, types: tuple[str, ...], ar
 
 class _DeviceFunction(FunctionEmitter):
     def __init__(self, context: ModuleContext, info: FunctionInfo) -> None:
-        super().__init__(context, Frame())
+        super().__init__(context, context.profile.device_frame())
         self.info = info
 
     def finish(self, value: Value) -> None:
@@ -149,6 +148,7 @@ class _DeviceFunction(FunctionEmitter):
         nothing = tuple("null" if kind == "ptr" else "zeroinitializer" for kind in self.info.returns)
         if self.b.open:
             self._return("false", nothing)
+        self.place_failure()
         if self.info.may_raise:
             self.b.place(self.leave)
             self._return("true", nothing)
@@ -158,7 +158,8 @@ def emit_function(context: ModuleContext, function: ir.Function, info: FunctionI
     """Text of one device function."""
     e = _DeviceFunction(context, info)
     e.types = function.locals
-    params: list[str] = [HIDDEN_PARAMETERS] if info.hidden else []
+    debug = e.open_scope(function)
+    params: list[str] = [context.profile.hidden_parameters] if info.hidden else []
     names = {name for name, _ in function.params}
     for name, t in function.locals.items():
         e.declare(name, t)
@@ -174,4 +175,4 @@ def emit_function(context: ModuleContext, function: ir.Function, info: FunctionI
     e.close()
     inline = " alwaysinline" if not info.recursive and info.size <= context.inline_limit else ""
     attributes = context.profile.call_attributes() + inline
-    return f"define internal {info.result} @{info.symbol}({', '.join(params)}) {attributes} {{\n{e.b.body()}\n}}"
+    return f"define internal {info.result} @{info.symbol}({', '.join(params)}) {attributes}{debug} {{\n{e.b.body()}\n}}"

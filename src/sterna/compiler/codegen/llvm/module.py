@@ -7,15 +7,17 @@ IR alone (I4).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sterna.compiler.codegen.llvm.atomics import emit_atomic
+from sterna.compiler.codegen.llvm.debug import LineTable
 from sterna.compiler.codegen.llvm.functions import emit_call, emit_function, function_infos
 from sterna.compiler.codegen.llvm.intrinsics import emit_intrinsic
 from sterna.compiler.codegen.llvm.layout import Value, components
 from sterna.compiler.codegen.llvm.printing import emit_print
 from sterna.compiler.codegen.llvm.profile import LLVMProfile
 from sterna.compiler.ir import nodes as ir
+from sterna.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
@@ -54,7 +56,7 @@ class ModuleContext:
         self.fast_flags = _FAST if options.fastmath else ""
         self.infos = function_infos(module)
         self.shared_bytes = 0
-        self.prints = False
+        self.prints: list[Any] = []
         self._declarations: dict[str, None] = {}
         self._helpers: dict[str, str] = {}
         self._strings: dict[bytes, str] = {}
@@ -65,8 +67,9 @@ class ModuleContext:
             "!{i64 1, i64 1025}",
             f"!{{i64 0, i64 {2**63 - 1}}}",
         ]
-        self._words = {r.slot: r.words for r in module.manifest} if module.manifest is not None else {}
+        self._records = {r.slot: r for r in module.manifest or ()}
         self._slots: dict[str, int] = {}
+        self.lines = LineTable(self)
 
     # ---- collected on the way ----------------------------------------------------------------
 
@@ -74,9 +77,15 @@ class ModuleContext:
         """Declare an external function (once)."""
         self._declarations.setdefault(text)
 
-    def helper(self, name: str, text: str) -> None:
-        """Define a helper function (once)."""
+    def helper(self, name: str, text: str) -> bool:
+        """Define a helper function or global (once); whether it is new."""
+        is_new = name not in self._helpers
         self._helpers.setdefault(name, text)
+        return is_new
+
+    def has_helper(self, name: str) -> bool:
+        """Whether a helper was asked for."""
+        return name in self._helpers
 
     def string(self, data: bytes) -> str:
         """A constant byte string; gives its symbol."""
@@ -107,16 +116,33 @@ class ModuleContext:
 
     def print_line(self, e: FunctionEmitter, node: ir.Print) -> None:
         """A ``print``."""
-        self.prints = True
+        self.prints.append(None)
         emit_print(e, node)
 
     def slot_word(self, e: FunctionEmitter, slot: str, index: int) -> str:
         """A word of a relocation slot: a visible global that the loader writes before the first launch."""
-        self._slots[slot] = max(self._slots.get(slot, 0), index + 1, self._words.get(slot, 0))
-        place = f"@{slot}"
+        record = self._records.get(slot)
+        if self.profile.slot_symbol and record is not None:
+            slot, index = self.profile.slot_symbol, record.index + index
+            self._slots[slot] = sum(r.words for r in self._records.values())
+        else:
+            self._slots[slot] = max(self._slots.get(slot, 0), index + 1, 0 if record is None else record.words)
+        place, pointer = f"@{slot}", f"ptr {self.profile.slot_space}"
         if index:
-            place = f"getelementptr inbounds (i8, ptr @{slot}, i64 {8 * index})"
-        return e.b.op(f"load i64, ptr {place}, !invariant.load !1")
+            place = f"getelementptr inbounds (i8, {pointer}@{slot}, i64 {8 * index})"
+        return e.b.op(f"load i64, {pointer}{place}, !invariant.load !1")
+
+    def shared_array(self, e: FunctionEmitter, node: ir.SharedArray) -> Value:
+        """An array of a block that is not in the kernel's own code."""
+        raise UnsupportedError("shared.array in a device function that is not part of the kernel's own code")
+
+    def can_copy(self, body: tuple[ir.Stmt, ...]) -> bool:
+        """Whether threads of a block may run different copies of this code."""
+        return True
+
+    def loop_note(self, node: ir.ForRange, bounds: tuple[str, str, str]) -> str:
+        """A note for the jump back of a counted loop, such as ``, !llvm.loop !n``."""
+        return ""
 
     # ---- the module's text -------------------------------------------------------------------
 
@@ -125,6 +151,8 @@ class ModuleContext:
         device = {name: f for name, f in self.module.functions.items() if name != self.module.entry}
         functions = [emit_function(self, f, self.infos[name]) for name, f in device.items()]
         lines = ['source_filename = "kernel"', f'target triple = "{self.profile.triple}"']
+        if self.profile.data_layout:
+            lines.insert(1, f'target datalayout = "{self.profile.data_layout}"')
         for slot in sorted(self._slots, key=self._slot_order):
             space, words = self.profile.slot_space, self._slots[slot]
             lines.append(
@@ -137,9 +165,10 @@ class ModuleContext:
         lines += functions
         lines += self._helpers.values()
         lines += self._declarations
+        lines += self.lines.named()
         lines += [f"!{n} = {text}" for n, text in enumerate(self.metadata)]
-        return "\n".join(lines) + "\n"
+        return self.profile.legalise("\n".join(lines) + "\n")
 
     def _slot_order(self, slot: str) -> tuple[int, str]:
-        order = list(self._words)
+        order = list(self._records)
         return (order.index(slot) if slot in order else len(order)), slot

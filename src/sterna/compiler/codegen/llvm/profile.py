@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sterna.compiler.codegen.llvm.failures import RAISE_TEXT
+from sterna.compiler.codegen.llvm.frame import HIDDEN_PARAMETERS, Frame
 from sterna.compiler.codegen.llvm.layout import Value
 from sterna.types import Type
 
@@ -28,17 +29,47 @@ class LLVMProfile:
     ----------
     triple, cpu, features : str
         As LLVM names them.
+    data_layout : str
+        LLVM's data layout string, which says how values are aligned; empty for LLVM's defaults.
     native_half : bool
         Whether float16 converts to and from float32 in one instruction.
     slot_space : str
         Address space of relocation slots, with a trailing space (``addrspace(1) ``), or empty.
+    slot_symbol : str
+        One global that holds the slots of all records, where the loader can write one symbol at a time only; empty: a
+        global for each record.
+    atomic_scope : str
+        Scope of atomic operations, with a trailing space (``syncscope("device") ``), or empty for the system's.
+    hidden_parameters : str
+        Parameters that a device function takes for its frame, as text.
+    gathers_failures : bool
+        Whether all failures of a function go to one place that records them, which keeps the code at each small.
+    adds_strides : bool
+        Whether element addresses of C-ordered arrays are sums over strides, which all accesses of a loop share.
+    line_info : bool
+        Whether instructions say which source line they come from.
     """
 
     triple: str
     cpu: str = ""
     features: str = ""
+    data_layout: str = ""
     native_half: bool = True
     slot_space: str = ""
+    slot_symbol: str = ""
+    atomic_scope: str = ""
+    hidden_parameters: str = HIDDEN_PARAMETERS
+    gathers_failures: bool = False
+    adds_strides: bool = False
+    line_info: bool = False
+
+    def device_frame(self) -> Frame:
+        """The frame of a device function, made of its hidden parameters."""
+        return Frame()
+
+    def legalise(self, text: str) -> str:
+        """The text of a module, with what the target cannot do replaced by what it can."""
+        return text
 
     def math_function(self, name: str, llvm_type: str) -> str:
         """Symbol that computes `name` on ``float`` or ``double``: C's by default."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from sterna.compiler.codegen.llvm.emitter import FunctionEmitter, field_align
+from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
 from sterna.compiler.codegen.llvm.guards import Guard, has_checks, make_guard
 from sterna.compiler.codegen.llvm.integers import int_constant, range_count
 from sterna.compiler.codegen.llvm.ranges import RangeAnalysis
 from sterna.compiler.ir import nodes as ir
 from sterna.compiler.ir.rewrite import walk
-from sterna.types import ArrayType, RecordRefType, Scalar
+from sterna.types import ArrayType, RecordRefType, Scalar, field_align
 
 __all__ = ["emit_body"]
 
@@ -24,6 +24,8 @@ def emit_body(e: FunctionEmitter, body: Iterable[ir.Stmt]) -> None:
     for statement in body:
         if not e.b.open:
             return
+        if e.scope is not None:
+            e.at(getattr(statement, "line", 0))
         _EMIT[type(statement)](e, statement)
 
 
@@ -40,7 +42,7 @@ def _store(e: FunctionEmitter, node: ir.Store) -> None:
         source = node.value.type
         if not isinstance(source, Scalar):
             value = value[:1]  # an identity word
-        e.store(array.dtype, address, value, array.space)
+        e.store(array.dtype, address, value, array.space, array.align)
     else:
         _copy_record(e, address, value[0], array.dtype.itemsize)
 
@@ -57,7 +59,7 @@ def _store_field(e: FunctionEmitter, node: ir.StoreField) -> None:
     address = e.b.op(f"getelementptr inbounds i8, ptr {e.one(node.record)}, i64 {field.offset}")
     if isinstance(field.type, Scalar) and not field.shape:
         part = value if isinstance(node.value.type, Scalar) else value[:1]
-        e.store(field.type, address, part, ref.space, align=field_align(ref.record, field.offset, field.type))
+        e.store(field.type, address, part, ref.space, field_align(ref.record, ref.align, field))
     else:
         size = field.type.bits // 8 if isinstance(field.type, Scalar) else field.type.itemsize  # type: ignore[union-attr]
         for extent in field.shape:
@@ -121,7 +123,9 @@ def _for(e: FunctionEmitter, node: ir.ForRange) -> None:
 
 
 def _loop_guard(e: FunctionEmitter, node: ir.ForRange, bounds: tuple[str, str, str]) -> Guard | None:
-    if not e.versions_loops or any(isinstance(n, ir.ForRange | ir.While) for n in walk(node.body)):
+    if not e.versions_loops or not e.context.can_copy(node.body):
+        return None
+    if any(isinstance(n, ir.ForRange | ir.While) for n in walk(node.body)):
         return None
     start, stop, step = (int_constant(bound) for bound in bounds)
     if start is not None and stop is not None and step and len(range(start, stop, step)) <= _UNROLLED_TURNS:
@@ -162,7 +166,7 @@ def _counted(e: FunctionEmitter, node: ir.ForRange, bounds: tuple[str, str, str]
     else:
         b.emit(f"store i64 {b.op(f'add i64 {index}, {step}')}, ptr {current}")
         b.emit(f"store i64 {b.op(f'sub i64 {left}, 1')}, ptr {counter}")
-    b.jump(test)
+    b.jump(test, e.context.loop_note(node, bounds))
     b.place(done)
 
 

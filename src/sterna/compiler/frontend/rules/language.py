@@ -27,6 +27,8 @@ def vector_component(value: Any, name: str) -> Value | None:
     table = getattr(value, "__sterna_intrinsic__", None)
     if table in _VECTORS and name in ("x", "y", "z"):
         return Rt(Intrinsic(f"{table}.{name}", (), PYINT), False, True)
+    if table == "grid" and name == "sync":
+        return Static(value.sync)
     return None
 
 
@@ -94,6 +96,14 @@ def _register_vote(name: str) -> None:
 
 for _name in ("syncthreads_count", "syncthreads_and", "syncthreads_or"):
     _register_vote(_name)
+
+
+@language_rule("grid_sync", 0)
+def _grid_sync(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
+    if not frame.build.options.cooperative:
+        frame.fail(node, "grid.sync() needs a cooperative launch", "@sterna.kernel(cooperative=True)")
+    frame.raises = True  # it leaves when a thread of the grid has failed
+    return _effect(frame, "grid_sync")
 
 
 @language_rule("syncwarp", 0, 1)

@@ -1,0 +1,219 @@
+"""The entry function of a GPU kernel: read arguments and state, leave if past the extents, run the body.
+
+All arguments travel in one structure passed by value: the launch arguments as `sterna.abi` lays them out, then the
+state words (`frame`).
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from sterna.abi import arg_layout
+from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
+from sterna.compiler.codegen.llvm.frame import Frame
+from sterna.compiler.codegen.llvm.integers import int_constant
+from sterna.compiler.codegen.llvm.layout import Value, components
+from sterna.compiler.codegen.llvm.module import ModuleContext, entry_symbol
+from sterna.compiler.codegen.llvm.statements import emit_body
+from sterna.compiler.codegen.simt.frame import STATE_WORDS, SimtFrame, state_words
+from sterna.compiler.codegen.simt.meeting import barriers_diverge, holds_meeting
+from sterna.compiler.codegen.simt.printing import emit_print
+from sterna.compiler.codegen.simt.profile import SimtProfile
+from sterna.compiler.ir import nodes as ir
+from sterna.compiler.ir.rewrite import walk
+from sterna.compiler.passes.collectives import functions_with_block_state
+from sterna.types import ArrayType, itemsize
+
+__all__ = ["SimtContext", "emit_entry"]
+
+_UNROLLED_NODES = 8000
+"""Most nodes of a loop's turns together that are unrolled, in code that uses arrays of a thread."""
+_RECORD_WORDS = ("bx", "by", "bz", "tx", "ty", "tz", "d0", "d1", "d2")
+
+
+class SimtContext(ModuleContext):
+    """Shared state of emitting one module for a GPU."""
+
+    profile: SimtProfile
+
+    def shared_array(self, e: FunctionEmitter, node: ir.SharedArray) -> Value:
+        """One per block: a global of the module in shared memory, or the launch's dynamic memory."""
+        space = self.profile.shared_space
+        assert isinstance(node.type, ArrayType)
+        size = itemsize(node.type.dtype)
+        if not node.shape and node.type.ndim == 1:
+            self.helper("sterna_dynamic", f"@sterna_dynamic = external {space}global [0 x i8], align 16")
+            total = self.profile.dynamic_shared_bytes(e)
+            return (self._generic(e, "@sterna_dynamic"), e.b.op(f"udiv i64 {total}, {size}"))
+        count = 1
+        for extent in node.shape:
+            count *= extent
+        nbytes = max(count * size, 1)
+        name = f"@shared_{''.join(c if c.isalnum() and c.isascii() else '_' for c in node.name)}"
+        if self.helper(name, f"{name} = internal {space}global [{nbytes} x i8] undef, align 16"):
+            self.shared_bytes += nbytes
+        return (self._generic(e, name), *(str(n) for n in node.shape))
+
+    def can_copy(self, body: tuple[ir.Stmt, ...]) -> bool:
+        """Not where threads meet: they must meet at one instruction."""
+        return not holds_meeting(body, self.meeting)
+
+    @cached_property
+    def meeting(self) -> frozenset[str]:
+        """Device functions in which threads meet."""
+        return functions_with_block_state(self.module)
+
+    @cached_property
+    def threads_leave(self) -> bool:
+        """Whether threads may be done while others of their warp go on: an ``over`` launch, or an early return."""
+        kernel = self.module.functions[self.module.entry]
+        body = kernel.body[:-1] if kernel.body and isinstance(kernel.body[-1], ir.Return) else kernel.body
+        return bool(self.options.over) or any(isinstance(node, ir.Return) for node in walk(body))
+
+    @cached_property
+    def barriers_diverge(self) -> bool:
+        """Whether threads may come to a barrier by different ways."""
+        return barriers_diverge(self.module, self.meeting)
+
+    def loop_note(self, node: ir.ForRange, bounds: tuple[str, str, str]) -> str:
+        """Short loops of known length are unrolled whole, so that arrays of a thread can live in registers."""
+        start, stop, step = map(int_constant, bounds)
+        if start is None or stop is None or not step or self.options.opt < 2:
+            return ""
+        turns, nodes = len(range(start, stop, step)), sum(1 for _ in walk(node.body))
+        arrays = any(isinstance(n, ir.LocalArray) for n in walk(node.body))
+        if turns * nodes > (_UNROLLED_NODES if arrays else _UNROLLED_NODES // 8):
+            return ""
+        full = self.metadata_node('!{!"llvm.loop.unroll.full"}')
+        return f", !llvm.loop {self.metadata_node(f'distinct !{{{{self}}, {full}}}')}"
+
+    def print_line(self, e: FunctionEmitter, node: ir.Print) -> None:
+        """A ``print``."""
+        emit_print(self, e, node)
+
+    def _generic(self, e: FunctionEmitter, name: str) -> str:
+        space = self.profile.shared_space
+        return e.b.op(f"addrspacecast ptr {space}{name} to ptr")
+
+    def raise_text(self) -> str:
+        """The function that fills the exception record; the first thread to claim it wins."""
+        space = self.profile.record_space
+        pointer = f"ptr {space}"
+        e = FunctionEmitter(self, Frame())
+        b = e.b
+        write, done = b.label("write"), b.label("done")
+        record = b.op(f"addrspacecast ptr %to to {pointer}") if space else "%to"
+        pair = b.op(f"cmpxchg {pointer}{record}, i32 0, i32 1 {self.profile.atomic_scope}monotonic monotonic")
+        b.branch(b.op(f"extractvalue {{ i32, i1 }} {pair}, 1"), write, done)
+        b.place(write)
+        place = b.op(f"getelementptr inbounds i32, {pointer}{record}, i64 1")
+        b.emit(f"store i32 %error, {pointer}{place}")
+        threads = tuple(self.profile.hardware_index(e, "thread_idx", axis) for axis in range(3))
+        values = ("%bx", "%by", "%bz", *threads, "%d0", "%d1", "%d2")
+        for number, value in enumerate(values):
+            place = b.op(f"getelementptr inbounds i64, {pointer}{record}, i64 {number + 1}")
+            b.emit(f"store i64 {value}, {pointer}{place}")
+        b.emit(f"store atomic i32 2, {pointer}{record} release, align 4")
+        b.place(done)
+        b.end("ret void")
+        words = ", ".join(f"i64 %{w}" for w in _RECORD_WORDS if w[0] != "t")
+        parameters = f"ptr %to, i32 %error, {words}"
+        return f"define internal void @sterna_raise({parameters}) alwaysinline nounwind {{\n{b.body()}\n}}"
+
+
+class _Entry(FunctionEmitter):
+    def __init__(self, context: SimtContext) -> None:
+        super().__init__(context, SimtFrame())
+        self.fixed: dict[str, Value] = {}
+
+    def finish(self, value: Value) -> None:
+        """The thread is done."""
+        self.b.jump(self.leave)
+
+    def parameter(self, offset: int, kind: str) -> str:
+        """Load a field of the argument structure."""
+        place = self.b.op(f"getelementptr inbounds i8, ptr %args, i64 {offset}")
+        if kind == "i1":
+            return self.b.icmp("ne", 8, self.b.op(f"load i8, ptr {place}, !invariant.load !1"), "0")
+        if kind == "ptr" and self.profile.slot_space:
+            value = self.b.op(f"load ptr {self.profile.slot_space}, ptr {place}, !invariant.load !1")
+            return self.b.op(f"addrspacecast ptr {self.profile.slot_space}{value} to ptr")
+        return self.b.op(f"load {kind}, ptr {place}, !invariant.load !1")
+
+
+def emit_entry(context: SimtContext) -> str:
+    """Text of the entry function."""
+    kernel = context.module.functions[context.module.entry]
+    e = _Entry(context)
+    e.types = kernel.locals
+    debug = e.open_scope(kernel)
+    layout = arg_layout(tuple(t for _, t in kernel.params))
+    values, position = {}, 0
+    for name, t in kernel.params:
+        kinds = components(t)
+        values[name] = tuple(e.parameter(layout.fields[position + n].offset, kind) for n, kind in enumerate(kinds))
+        position += len(kinds)
+    state = -(-layout.size // 8) * 8
+    size = state + 8 * state_words(context.options.over)
+    _enter(e, context, state)
+    for name, t in kernel.locals.items():
+        e.declare(name, t)
+        if name not in values:
+            e.clear(name)
+    for name, value in values.items():
+        if name not in e.locals:
+            e.declare(name, dict(kernel.params)[name])
+        e.write(name, value)
+    emit_body(e, kernel.body)
+    e.b.jump(e.leave)
+    e.place_failure()
+    e.b.place(e.leave)
+    e.b.end("ret void")
+    profile: SimtProfile = context.profile
+    attributes = profile.call_attributes() + profile.entry_attributes(context.options)
+    parameters = f"ptr byval([{size} x i8]) align 8 %args"
+    name = entry_symbol(context.module.entry)
+    return f"define {profile.entry_convention}void @{name}({parameters}) {attributes}{debug} {{\n{e.b.body()}\n}}"
+
+
+def _enter(e: _Entry, context: SimtContext, state: int) -> None:
+    """Read the state, find the block, and leave if the thread is past the extents."""
+    profile, b = context.profile, e.b
+
+    def word(name: str, axis: int = 0, kind: str = "i64") -> str:
+        return e.parameter(state + 8 * (STATE_WORDS[name] + axis), kind)
+
+    x, y, z = (profile.hardware_index(e, "block_idx", axis) for axis in range(3))
+    block = (x, y, z)
+    extents = ("1", "1", "1")
+    if context.options.over:
+        extents = (word("extents", 0), word("extents", 1), word("extents", 2))
+    if context.options.over > 1:
+        block = _unflatten(e, block, (word("flat", 0), word("flat", 1)))
+    e.frame = SimtFrame(
+        word("record", kind="ptr"), block, table_word=word("table", kind="ptr"), print_word=word("print", kind="ptr"),
+        extents=extents,
+    )  # fmt: skip
+    for axis in range(context.options.over):
+        inside = b.label("inside")
+        base = b.op(f"mul nuw nsw i64 {block[axis]}, {e.frame.dim(e, 'block_dim', axis)}")
+        index = b.op(f"add nuw nsw i64 {base}, {e.frame.threads(e)[axis]}")
+        b.branch(b.icmp("ult", 64, index, extents[axis]), inside, e.leave)
+        b.place(inside)
+
+
+def _unflatten(e: _Entry, block: tuple[str, str, str], counts: tuple[str, str]) -> tuple[str, str, str]:
+    """The block index of a flat grid, taken apart; the hardware's own for any other."""
+    b = e.b
+    flat, done, start = b.label("flat"), b.label("placed"), b.current
+    b.branch(b.icmp("ne", 64, counts[0], "0"), flat, done)
+    b.place(flat)
+    x, y = (b.op(f"trunc i64 {n} to i32") for n in counts)
+    number = b.op(f"trunc i64 {block[0]} to i32")
+    rows = b.op(f"udiv i32 {number}, {x}")
+    parts = b.op(f"urem i32 {number}, {x}"), b.op(f"urem i32 {rows}, {y}"), b.op(f"udiv i32 {rows}, {y}")
+    wide = tuple(b.op(f"zext i32 {part} to i64") for part in parts)
+    b.jump(done)
+    b.place(done)
+    first, second, third = (b.phi("i64", [(block[n], start), (wide[n], flat)]) for n in range(3))
+    return first, second, third

@@ -1,0 +1,57 @@
+"""What GPU targets of the LLVM code generator have in common: one hardware thread runs one thread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sterna.compiler.codegen.llvm.frame import Frame
+from sterna.compiler.codegen.llvm.profile import LLVMProfile
+from sterna.compiler.codegen.simt.frame import HIDDEN_PARAMETERS, SimtFrame
+
+if TYPE_CHECKING:
+    from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
+    from sterna.options import CompileOptions
+
+__all__ = ["SimtProfile"]
+
+
+@dataclass(frozen=True)
+class SimtProfile(LLVMProfile):
+    """Facts and hooks of one GPU target.
+
+    Attributes
+    ----------
+    entry_convention : str
+        LLVM calling convention of an entry (``ptx_kernel``).
+    record_space : str
+        Address space of the exception record and the print buffer, with a trailing space.
+    shared_space : str
+        Address space of memory that a block shares, with a trailing space.
+    """
+
+    hidden_parameters: str = HIDDEN_PARAMETERS
+    gathers_failures: bool = True
+    adds_strides: bool = True
+    entry_convention: str = ""
+    record_space: str = ""
+    shared_space: str = ""
+
+    def device_frame(self) -> Frame:
+        """The frame of a device function, made of its hidden parameters."""
+        return SimtFrame()
+
+    def entry_attributes(self, options: CompileOptions) -> str:
+        """Further attributes of the entry function, with a leading space each."""
+        return ""
+
+    def hardware_index(self, e: FunctionEmitter, name: str, axis: int) -> str:
+        """``thread_idx``, ``block_idx``, ``block_dim`` or ``grid_dim`` along x, y or z, as int64."""
+        raise NotImplementedError
+
+    def announce_failure(self, e: FunctionEmitter) -> None:
+        """Called where a failing thread records its failure, for launches whose threads wait for each other."""
+
+    def dynamic_shared_bytes(self, e: FunctionEmitter) -> str:
+        """Bytes of dynamic shared memory of the launch, as int64."""
+        raise NotImplementedError
