@@ -80,7 +80,7 @@ def array_type(value: Any) -> ArrayType:
         return ArrayType(element, value.ndim, layout, readonly=not flags.writeable)
     shape, strides = value.shape, value.strides
     layout = array_layout(shape, strides, itemsize(element))
-    return ArrayType(element, len(shape), layout, align=0 if value.__sterna_key__[-1] else 1)
+    return ArrayType(element, len(shape), layout, align=0 if getattr(value, "aligned", True) else 1)
 
 
 def is_aligned(view: np.ndarray) -> bool:

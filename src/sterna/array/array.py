@@ -44,6 +44,8 @@ class Array:
         Extents, and steps in bytes.
     dtype : numpy.dtype
         Element type; may be structured.
+    aligned : bool
+        Whether every element lies where its type wants it; a view on packed records may not.
 
     Examples
     --------
@@ -54,7 +56,9 @@ class Array:
     """
 
     __sterna_array__ = True
-    __slots__ = ("__sterna_key__", "__weakref__", "_memory", "_view", "address", "device", "dtype", "shape", "strides")
+    __slots__ = (
+        "__sterna_key__", "__weakref__", "_memory", "_view", "address", "aligned", "device", "dtype", "shape", "strides",
+    )  # fmt: skip
 
     def __init__(self, view: np.ndarray, memory: Memory, device: Device) -> None:
         self._view, self._memory, self.device = view, memory, device
@@ -62,7 +66,9 @@ class Array:
         self.shape: tuple[int, ...] = view.shape
         self.strides: tuple[int, ...] = view.strides
         self.dtype: np.dtype[Any] = view.dtype
-        self.__sterna_key__ = (view.dtype, view.ndim, view.flags.num & _KEY_FLAGS, is_aligned(view))
+        self.aligned = is_aligned(view)
+        key = (view.dtype, view.ndim, view.flags.num & _KEY_FLAGS)
+        self.__sterna_key__ = key if self.aligned else (*key, "unaligned")
 
     @classmethod
     def allocate(cls, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Array:

@@ -58,7 +58,9 @@ class ToyModule:
 
 
 class ToyDevice:
-    """One device."""
+    """One device; its memory is this process's, so host arrays go as they are."""
+
+    reads_host_memory = True
 
     def __init__(self, index: int) -> None:
         self.name, self.target, self.limits = f"toy:{index}", TARGET, TARGET.limits
