@@ -57,7 +57,8 @@ class Array:
 
     __sterna_array__ = True
     __slots__ = (
-        "__sterna_key__", "__weakref__", "_memory", "_view", "address", "aligned", "device", "dtype", "shape", "strides",
+        "__sterna_key__", "__weakref__", "_memory", "_view",
+        "address", "aligned", "device", "dtype", "shape", "strides",
     )  # fmt: skip
 
     def __init__(self, view: np.ndarray, memory: Memory, device: Device) -> None:
