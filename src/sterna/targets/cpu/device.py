@@ -51,7 +51,7 @@ _GUESS_NS = 20.0
 """Assumed time of one thread of a kernel that has not run yet."""
 _SHARE_NS = 50_000.0
 """Work worth waking one more thread for."""
-_CHUNKS_PER_THREAD = 8
+_CHUNKS_PER_THREAD = 32
 _KEPT_CONFIGS = 256
 _MAX_BLOCK = 1024
 _MIN_BLOCK = 16
