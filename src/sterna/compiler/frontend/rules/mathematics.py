@@ -1,6 +1,6 @@
 """`math`, `cmath` and NumPy's scalar functions.
 
-A function of a float32 gives a float32 whichever module it comes from (NumPy's meaning); of integers a float64;
+A function of a float32 gives a float32 whichever module it comes from (NumPy's meaning); of integers `math` gives a float64;
 of Python numbers a Python float.  Where Python's `math` raises ValueError, NaN is the result, as in NumPy.
 """
 
@@ -21,7 +21,7 @@ from sterna.compiler.frontend.rules import RULES, Rule, typing_rule
 from sterna.compiler.frontend.rules.dtypes import to_int
 from sterna.compiler.frontend.values import Rt, TupleValue, Value
 from sterna.compiler.ir.nodes import Binary, Compare, Const, Expr, IfExp, Intrinsic
-from sterna.types import BOOL, FLOAT64, PYFLOAT, PYINT, Scalar
+from sterna.types import BOOL, FLOAT16, FLOAT32, FLOAT64, PYFLOAT, PYINT, Scalar
 
 __all__ = ["common_float"]
 
@@ -48,17 +48,29 @@ _COMPLEX = ("sqrt", "exp", "log", "log10", "sin", "cos", "tan", "asin", "acos", 
 
 
 def common_float(frame: Frame, node: ast.AST, args: Sequence[Value], shown: str) -> tuple[list[Expr], Scalar]:
-    """Arguments converted to their common floating (or complex) type."""
+    """Arguments converted to their common floating (or complex) type.
+
+    Of integers, `math` makes float64; NumPy's own functions (``np.…``) the narrowest float that holds them.
+    """
     numbers = [operators.scalar(frame, arg, node, shown) for arg in args]
+    types = [PYINT if number.pybool else number.expr.type for number in numbers]
     found: Scalar | None = None
-    for number in numbers:
-        t = number.expr.type
+    for t in _floats_as_numpy(types) if shown.startswith("np.") else types:
         assert isinstance(t, Scalar)
-        t = PYINT if number.pybool else t
         t = float_type(t) if t.kind != "b" else FLOAT64
         found = t if found is None else result_type(found, t)
     assert found is not None
     return [frame.cast(number.expr, found, node) for number in numbers], found
+
+
+def _floats_as_numpy(types: Sequence[Any]) -> list[Scalar]:
+    """The one type of a NumPy function's arguments: integers of 8 and 16 bits go to float16 and float32."""
+    common = types[0]
+    for t in types[1:]:
+        common = result_type(common, t)
+    if common.kind in "biu" and not common.weak and common.bits <= 16:
+        return [FLOAT16 if common.bits == 8 else FLOAT32]
+    return [common]
 
 
 def _unary(intrinsic: str, shown: str, has_complex: bool) -> Rule:
@@ -171,14 +183,19 @@ def _hypot(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
     return Rt(expr)
 
 
-@typing_rule(math.ldexp, np.ldexp, least=2)
-def _ldexp(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
-    (x,), t = common_float(frame, node, args[:1], "ldexp")
-    exponent = operators.scalar(frame, args[1], node, "ldexp")
-    s = exponent.expr.type
-    if not isinstance(s, Scalar) or s.kind not in "iu":
-        frame.fail(node, f"the exponent of ldexp must be an integer, this is {s}")
-    return Rt(Intrinsic("math.ldexp", (x, frame.cast(exponent.expr, PYINT, node)), t))
+def _ldexp(shown: str) -> Rule:
+    def typing(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
+        (x,), t = common_float(frame, node, args[:1], shown)
+        exponent = operators.scalar(frame, args[1], node, shown)
+        s = exponent.expr.type
+        if not isinstance(s, Scalar) or s.kind not in "iu":
+            frame.fail(node, f"the exponent of {shown} must be an integer, this is {s}")
+        return Rt(Intrinsic("math.ldexp", (x, frame.cast(exponent.expr, PYINT, node)), t))
+
+    return Rule(shown, typing, 2, 2)
+
+
+RULES[math.ldexp], RULES[np.ldexp] = _ldexp("math.ldexp"), _ldexp("np.ldexp")
 
 
 @typing_rule(math.frexp)
@@ -208,16 +225,18 @@ if hasattr(math, "fma"):  # from Python 3.13 on
     RULES[math.fma] = Rule("math.fma", _fma, 3, 3)
 
 
-@typing_rule(math.degrees, np.degrees, np.rad2deg)
-def _degrees(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
-    (x,), t = common_float(frame, node, args, "degrees")
-    return Rt(Binary("mul", x, frame.cast(Const(180.0 / math.pi, PYFLOAT), t, node), t))
+def _scaled(factor: float, shown: str) -> Rule:
+    def typing(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
+        (x,), t = common_float(frame, node, args, shown)
+        return Rt(Binary("mul", x, frame.cast(Const(factor, PYFLOAT), t, node), t))
+
+    return Rule(shown, typing, 1, 1)
 
 
-@typing_rule(math.radians, np.radians, np.deg2rad)
-def _radians(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
-    (x,), t = common_float(frame, node, args, "radians")
-    return Rt(Binary("mul", x, frame.cast(Const(math.pi / 180.0, PYFLOAT), t, node), t))
+for _function in (math.degrees, np.degrees, np.rad2deg):
+    RULES[_function] = _scaled(180.0 / math.pi, _shown(_function))
+for _function in (math.radians, np.radians, np.deg2rad):
+    RULES[_function] = _scaled(math.pi / 180.0, _shown(_function))
 
 
 # ---- rounding ----
