@@ -7,9 +7,9 @@ import math
 
 import numpy as np
 import pytest
-from helpers.launching import Place
 
 import sterna
+from helpers.launching import Place
 
 NAMES = ("sqrt", "sin", "rint", "degrees", "arctan2", "copysign", "ldexp")
 DTYPES = ("int8", "uint8", "int16", "uint16", "int32", "bool")

@@ -1,7 +1,7 @@
 """`math`, `cmath` and NumPy's scalar functions.
 
-A function of a float32 gives a float32 whichever module it comes from (NumPy's meaning); of integers `math` gives a float64;
-of Python numbers a Python float.  Where Python's `math` raises ValueError, NaN is the result, as in NumPy.
+A function of a float32 gives a float32 whichever module it comes from (NumPy's meaning); of integers `math` gives a
+float64, of Python numbers a Python float.  Where Python's `math` raises ValueError, NaN is the result, as in NumPy.
 """
 
 from __future__ import annotations
@@ -233,10 +233,8 @@ def _scaled(factor: float, shown: str) -> Rule:
     return Rule(shown, typing, 1, 1)
 
 
-for _function in (math.degrees, np.degrees, np.rad2deg):
-    RULES[_function] = _scaled(180.0 / math.pi, _shown(_function))
-for _function in (math.radians, np.radians, np.deg2rad):
-    RULES[_function] = _scaled(math.pi / 180.0, _shown(_function))
+RULES |= {f: _scaled(180.0 / math.pi, _shown(f)) for f in (math.degrees, np.degrees, np.rad2deg)}
+RULES |= {f: _scaled(math.pi / 180.0, _shown(f)) for f in (math.radians, np.radians, np.deg2rad)}
 
 
 # ---- rounding ----
