@@ -149,7 +149,7 @@ def _next_half(e: FunctionEmitter, bits: tuple[str, str], f: str, values: tuple[
     moved = b.op(f"add i16 {bits[0]}, {b.select(outwards, 'i16', '1', '-1')}")
     smallest = b.op(f"or i16 {b.op(f'and i16 {bits[1]}, -32768')}, 1")
     found = b.select(b.op(f"fcmp oeq {f} {x}, {zero}"), "i16", smallest, moved)
-    found = b.select(b.op(f"fcmp oeq {f} {x}, {y}"), "i16", bits[0], found)  # as NumPy, unlike the C library
+    found = b.select(b.op(f"fcmp oeq {f} {x}, {y}"), "i16", bits[1], found)  # matters for the zeros only
     found = b.select(b.op(f"fcmp uno {f} {y}, {y}"), "i16", bits[1], found)
     return b.select(b.op(f"fcmp uno {f} {x}, {x}"), "i16", bits[0], found)
 
