@@ -13,51 +13,21 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import FunctionType
-from typing import Any, Protocol
+from typing import Any
 
 from sterna.compiler.annotate import annotated_source
 from sterna.compiler.frontend import build_module
 from sterna.compiler.ir.text import module_text
 from sterna.compiler.ir.verify import verify
+from sterna.compiler.job import Job
 from sterna.compiler.passes.lower_references import lower_references
 from sterna.frozen import field, frozen
 from sterna.image.format import KernelImage
-from sterna.options import CompileOptions
-from sterna.relocation.record import Manifest
-from sterna.relocation.resolve import Resolution
 from sterna.source.captures import Scan
 from sterna.source.locate import locate
-from sterna.targets.base import Target
 from sterna.targets.registry import compiler_versions
-from sterna.types import Type
 
 __all__ = ["Compilation", "Job", "annotated_source", "compile_kernel"]
-
-
-class _HasTarget(Protocol):
-    @property
-    def target(self) -> Target: ...
-
-
-class Job(Protocol):
-    """One compilation: `sterna.runtime.dispatch.CompileRequest` is one."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def scan(self) -> Scan: ...
-    @property
-    def types(self) -> tuple[Type, ...]: ...
-    @property
-    def device(self) -> _HasTarget: ...
-    @property
-    def options(self) -> CompileOptions: ...
-    @property
-    def strategy(self) -> str: ...
-    @property
-    def key(self) -> str: ...
-    @property
-    def resolve(self) -> Callable[[Manifest], Resolution]: ...
 
 
 @frozen

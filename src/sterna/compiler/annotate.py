@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Protocol
 
 from sterna.compiler.frontend import build_module
 from sterna.compiler.frontend.values import describe_type
 from sterna.compiler.ir.nodes import Assign, ForRange, Function, Local, Module, Return, Store, StoreField
 from sterna.compiler.ir.rewrite import walk_function
-from sterna.options import CompileOptions
+from sterna.compiler.job import TypedJob
 from sterna.source.captures import Scan
 from sterna.source.locate import Located, locate
-from sterna.targets.base import Target
 from sterna.types import VOID, Type
 
 __all__ = ["annotated_source"]
@@ -27,30 +25,12 @@ _NESTED = re.compile(r"\w+\.\d+\.(?!s\d+$)(\w+)")
 """Names of the specialisations of nested functions and lambdas (`sterna.compiler.frontend.build`)."""
 
 
-class _HasTarget(Protocol):
-    @property
-    def target(self) -> Target: ...
-
-
-class Annotated(Protocol):
-    """A job as far as types go."""
-
-    @property
-    def scan(self) -> Scan: ...
-    @property
-    def types(self) -> tuple[Type, ...]: ...
-    @property
-    def device(self) -> _HasTarget: ...
-    @property
-    def options(self) -> CompileOptions: ...
-
-
-def annotated_source(job: Annotated) -> str:
+def annotated_source(job: TypedJob) -> str:
     """The source of a kernel and of the functions it reaches, each line with the types of what it binds.
 
     Parameters
     ----------
-    job : Annotated
+    job : TypedJob
         Captures, argument types, options and device of one specialisation.
 
     Returns

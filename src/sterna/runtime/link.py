@@ -10,7 +10,6 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import Any
 
 from sterna.abi import ArgLayout
 from sterna.errors import LinkError
@@ -130,8 +129,3 @@ def _deliver(image: KernelImage, module: LoadedModule, resolution: Resolution) -
             "another version; delete it or compile again."
         )
     module.write_slots(words)
-
-
-def addresses(loaded: LoadedKernel) -> dict[str, Any]:
-    """Slot → words, as hexadecimal text for reports."""
-    return {slot: [hex(word) for word in words] for slot, words in loaded.words.items()}

@@ -7,7 +7,7 @@ launches stored images never imports a compiler (I1), and `import sterna` import
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -182,6 +182,3 @@ class TargetRuntime(Protocol):
     def device_count(self) -> int: ...
 
     def device(self, index: int) -> Device: ...
-
-
-Factory = Callable[[], Target]
