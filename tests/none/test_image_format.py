@@ -207,7 +207,7 @@ def test_missing_fields_are_refused(missing: str):
         {"payloads": {"object": "text"}}, {"name": None}, {"manifest": Manifest("guess")},
         {"manifest": Manifest("patch", (RelocationRecord("a", 1, RefKind.TYPE, "globals:A"),))},
     ],
-    ids=str,
+    ids=["set", "nan", "object", "text", "no name", "strategy", "no slot"],
 )  # fmt: skip
 def test_what_cannot_be_read_back_is_not_written(changes: dict[str, Any]):
     with pytest.raises(ImageError):
