@@ -274,8 +274,8 @@ def test_left_overs_of_killed_writers_are_swept(store: Store):
 
     folder = path_of(store).parent
     folder.mkdir(parents=True)
-    dead = folder / f".writing-{files._host()}-{2**22 + 12345}-00"  # beyond the largest process id
-    alive = folder / f".writing-{files._host()}-{os.getpid()}-01"
+    dead = folder / f".writing-{files.host_digest()}-{2**22 + 12345}-00"  # beyond the largest process id
+    alive = folder / f".writing-{files.host_digest()}-{os.getpid()}-01"
     elsewhere = folder / ".writing-00000000-1-02"
     ancient = folder / ".writing-00000000-1-03"
     for path in (dead, alive, elsewhere, ancient):

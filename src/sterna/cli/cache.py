@@ -9,7 +9,10 @@ from pathlib import Path
 
 __all__ = ["cache_folder", "clear_cache", "our_files"]
 
-_PATTERNS = ("*/*.image", "facts/*/*.json", "*/versions/*.json", "refused/*", "history.jsonl", "**/.writing-*")
+_PATTERNS = (
+    "*/*.image", "facts/*/*.json", "*/versions/*.json", "refused/*", "history.jsonl", "**/.writing-*",
+    "archive/*/*/*/*.code", "archive/*/*/*/used-*",
+)  # fmt: skip
 
 
 def cache_folder() -> str:

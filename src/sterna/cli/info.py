@@ -27,12 +27,17 @@ def show(facts: dict[str, Any], console: Console) -> None:
         kib = f"{store['bytes'] / 1024:.0f}"
         stores.add_row(store["label"], store["path"], writable, str(store["images"]), kib)
     console.print(stores)
+    if facts["archive"]:
+        archive = Table("machine code", "value", title="archive of drivers' machine code", title_justify="left")
+        for name, value in facts["archive"].items():
+            archive.add_row(name, str(value))
+        console.print(archive)
     history = Table("counter", "value", title="processes that used the cache", title_justify="left")
     for name, value in facts["history"].items():
         history.add_row(name, str(value))
     console.print(history)
     counters = Table("counter", "value", title="this process", title_justify="left")
     for name, value in facts.items():
-        if not isinstance(value, list) and name not in ("versions", "history"):
+        if not isinstance(value, list) and name not in ("versions", "history", "archive"):
             counters.add_row(name, str(value))
     console.print(counters)

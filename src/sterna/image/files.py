@@ -145,13 +145,14 @@ def _write_once(folder: str, path: str, data: bytes, durable: bool) -> tuple[Wri
             remove(temporary)
 
 
-def _host() -> str:
+def host_digest() -> str:
+    """This machine, without its name."""
     name = os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
     return sha256_hex(name.encode("utf-8", "surrogateescape"))[:8]
 
 
 def _temporary_name() -> str:
-    return f"{TEMPORARY_PREFIX}{_host()}-{os.getpid()}-{os.urandom(6).hex()}"
+    return f"{TEMPORARY_PREFIX}{host_digest()}-{os.getpid()}-{os.urandom(6).hex()}"
 
 
 def remove(path: str) -> bool:
@@ -218,7 +219,7 @@ def sweep_temporaries(folder: str, written: str) -> int:
 def _is_abandoned(name: str, path: str, now: float) -> bool:
     host, _, rest = name.removeprefix(TEMPORARY_PREFIX).partition("-")
     writer = rest.partition("-")[0]
-    if host == _host() and writer.isdecimal() and sys.platform != "win32":
+    if host == host_digest() and writer.isdecimal() and sys.platform != "win32":
         try:
             os.kill(int(writer), 0)  # asks only whether it exists
         except ProcessLookupError:

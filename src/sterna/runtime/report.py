@@ -10,6 +10,7 @@ import platform
 from typing import Any
 
 from sterna.distributions import installed_version
+from sterna.image.archive import describe_archive
 from sterna.image.history import read_history
 from sterna.image.search import default_search_path
 from sterna.image.store import Store
@@ -28,7 +29,9 @@ def describe() -> dict[str, Any]:
     dict
         ``versions`` (package → version or None), ``targets`` (name, architecture, strategies of each), ``devices``
         (names), ``stores`` (label, path, writable, images, bytes of each, in the order they are asked), ``history``
-        (sums over the ended processes that used the user's cache: processes, hits, misses, writes, bad_files).
+        (sums over the ended processes that used the user's cache: processes, hits, misses, writes, bad_files),
+        ``archive`` (of drivers' machine code: path, limit, entries, bytes, and this process's hits, misses, stored,
+        refused, evicted, cleaned; empty where it is switched off).
     """
     from sterna import __version__
     from sterna.runtime.devices import devices
@@ -41,6 +44,7 @@ def describe() -> dict[str, Any]:
         "devices": [device.name for device in devices()],
         "stores": [_store(store) for store in search.stores()],
         "history": read_history(search.cache.path) if search.cache is not None else {},
+        "archive": describe_archive(),
     }
 
 
