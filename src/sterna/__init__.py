@@ -33,7 +33,7 @@ _HOME: dict[str, str] = {
     "Global": "sterna.runtime.hostrefs", "runtime_global": "sterna.runtime.hostrefs",
     "resolve": "sterna.relocation.roots",
     "device": "sterna.runtime.devices", "devices": "sterna.runtime.devices", "on": "sterna.runtime.devices",
-    "synchronize": "sterna.runtime.devices",
+    "synchronize": "sterna.runtime.devices", "seed": "sterna.runtime.seeds",
     **dict.fromkeys(("capture", "event", "mapped", "pinned", "stream"), "sterna.runtime.streams"),
     "stats": "sterna.runtime.stats", "require_precompiled": "sterna.runtime.stats",
     "register_store": "sterna.image", "unregister_store": "sterna.image",
@@ -44,14 +44,15 @@ _HOME: dict[str, str] = {
 __all__ = [  # noqa: F405
     "__version__",
     "Array", "CompiledKernel", "Global", "Kernel", "activemask", "all_sync", "any_sync", "atomic", "ballot_sync",
-    "bfloat16", "blockDim", "blockIdx", "bool_", "brev", "capture", "cbrt", "clz", "complex128", "complex64", "device",
-    "devices", "empty", "eq_sync", "errors", "event", "ffs", "float16", "float32", "float64", "fma", "from_dlpack",
-    "full", "grid", "gridDim", "grid_sync", "gridsize", "inbounds", "int16", "int32", "int64", "int8", "interpret",
-    "kernel", "laneid", "lanemask_lt", "local", "machine_code_archive", "mapped", "match_all_sync", "match_any_sync",
-    "mul_hi", "on", "pinned", "popc", "reduce_add_sync", "reduce_and_sync", "reduce_max_sync", "reduce_min_sync",
-    "reduce_or_sync", "reduce_xor_sync", "register_store", "require_precompiled", "resolve", "rsqrt", "runtime_global",
-    "selp", "shared", "shfl_down_sync", "shfl_sync", "shfl_up_sync", "shfl_xor_sync", "stats", "stream", "synchronize",
-    "syncthreads", "syncthreads_and", "syncthreads_count", "syncthreads_or", "syncwarp", "threadIdx", "threadfence",
+    "bfloat16", "blockDim", "blockIdx", "bool_", "brev", "capture", "cbrt", "clz", "complex128", "complex64",
+    "device", "devices", "empty", "eq_sync", "errors", "event", "ffs", "float16", "float32", "float64", "fma",
+    "from_dlpack", "full", "grid", "gridDim", "grid_sync", "gridsize", "inbounds", "int16", "int32", "int64",
+    "int8", "interpret", "kernel", "laneid", "lanemask_lt", "local", "machine_code_archive", "mapped",
+    "match_all_sync", "match_any_sync", "mul_hi", "on", "pinned", "popc", "reduce_add_sync", "reduce_and_sync",
+    "reduce_max_sync", "reduce_min_sync", "reduce_or_sync", "reduce_xor_sync", "register_store",
+    "require_precompiled", "resolve", "rsqrt", "runtime_global", "seed", "selp", "shared", "shfl_down_sync",
+    "shfl_sync", "shfl_up_sync", "shfl_xor_sync", "stats", "stream", "synchronize", "syncthreads",
+    "syncthreads_and", "syncthreads_count", "syncthreads_or", "syncwarp", "threadIdx", "threadfence",
     "threadfence_block", "threadfence_system", "to_device", "types", "uint16", "uint32", "uint64", "uint8",
     "unregister_store", "warpsize", "zeros",
 ]  # fmt: skip
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from sterna.relocation.roots import resolve
     from sterna.runtime.devices import device, devices, on, synchronize
     from sterna.runtime.hostrefs import Global, runtime_global
+    from sterna.runtime.seeds import seed
     from sterna.runtime.stats import require_precompiled, stats
     from sterna.runtime.streams import capture, event, mapped, pinned, stream
 

@@ -11,10 +11,14 @@ object     two words: identity, identity of its class
 type       one word
 none, literal   nothing
 ========== ================================================================
+
+A GPU kernel's *state words* lie behind its arguments, in the order of `STATE_WORDS`; a kernel has only those that it
+reads, and its image names them (launch fact ``state``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 from sterna.frozen import frozen
@@ -30,7 +34,32 @@ from sterna.types import (
     Type,
 )  # fmt: skip
 
-__all__ = ["ArgField", "ArgLayout", "arg_layout", "scalar_code", "words_of_array"]
+__all__ = ["STATE_WORDS", "ArgField", "ArgLayout", "arg_layout", "scalar_code", "state_offsets", "words_of_array"]
+
+STATE_WORDS = {"record": 1, "table": 1, "print": 1, "extents": 3, "flat": 2, "seed": 1}
+"""State word → number of 64-bit words, in their order.
+
+``record``: address of the exception record; ``table``: of the relocation table; ``print``: of the print buffer;
+``extents``: x, y, z of an ``over`` launch; ``flat``: blocks along x and y if all lie along x, else 0; ``seed``: key of
+the launch's random numbers, last because it is another one at every launch.
+"""
+
+
+def state_offsets(names: Iterable[str]) -> tuple[dict[str, int], int]:
+    """Where each of some state words lies, counted in words, and how many words there are.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Keys of `STATE_WORDS`, in any order.
+    """
+    found, offset = {}, 0
+    wanted = frozenset(names)
+    for name, words in STATE_WORDS.items():
+        if name in wanted:
+            found[name] = offset
+            offset += words
+    return found, offset
 
 
 @frozen

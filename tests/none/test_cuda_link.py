@@ -137,10 +137,10 @@ def test_any_number_of_records_is_one_look_up_and_one_copy(cu, count):
 def test_argument_buffer_and_state(cu):
     x = sterna.zeros(8, np.float32, "cuda")
     seen = []
-    cu.on_launch = lambda launched: seen.append(struct.unpack("=Qq3Q5q", ctypes.string_at(launched.params, 80)))
+    cu.on_launch = lambda launched: seen.append(struct.unpack("=QqQ3q", ctypes.string_at(launched.params, 48)))
     one.over(8)(x)
-    address, extent, record, table, prints, *over = seen[0]
-    assert (address, extent, table, prints, over) == (x.address, 8, 0, 0, [8, 1, 1, 0, 0])
+    address, extent, record, *extents = seen[0]
+    assert (address, extent, extents) == (x.address, 8, [8, 1, 1])
     assert record in cu.live or any(a <= record < a + m.nbytes for a, m in cu.live.items())
 
 
@@ -150,13 +150,18 @@ def test_argument_buffer_and_state(cu):
 )
 def test_over_covers_the_shape(cu, shape):
     x = sterna.zeros(1, np.float32, "cuda")
+    seen = []
+    cu.on_launch = lambda launched: seen.append(ctypes.string_at(launched.params + 16 + 8, 40))
     first.over(shape)(x)
     extents = (shape,) if isinstance(shape, int) else shape
     if 0 in extents:
         assert not cu.launches
         return
     (launched,) = cu.launches
-    state = struct.unpack("=5q", ctypes.string_at(launched.params + 16 + 24, 40))
+    facts = first.specialize(x, device="cuda", over=len(extents)).image.facts
+    assert facts["state"] == ["record", "extents", "flat"][: 2 + (len(extents) > 1)]
+    state = struct.unpack("=5q", seen[0])
+    state = state if len(extents) > 1 else (*state[:3], 0, 0)
     assert state[:3] == (*reversed(extents), 1, 1)[:3]
     grid = launched.grid
     assert grid[1] <= 65535 and grid[2] <= 65535 and grid[0] < 2**31
@@ -483,7 +488,7 @@ def test_printing_is_pythons_own(cu, capsys):
         print("a", n, x[0], x[0] > 1, None)
 
     def run(launched):
-        record, _, buffer = struct.unpack("=3Q", ctypes.string_at(launched.params + 24, 24))
+        record, buffer = struct.unpack("=2Q", ctypes.string_at(launched.params + 24, 16))
         for number, value in ((0, 0.1), (1, -3.5)):
             at = buffer + 16 + 40 * number
             data = (

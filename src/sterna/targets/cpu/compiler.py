@@ -45,7 +45,7 @@ class CpuCompiler:
         payloads : dict of str to bytes
             ``object``: the ELF object.
         facts : dict
-            ``entry`` symbol, ``shared_bytes``, ``prints`` (whether any thread may print).
+            ``entry`` symbol, ``shared_bytes``, ``prints`` (whether any thread may print), ``state`` (words read).
         texts : dict of str to (str or callable)
             ``llvm``: the module as generated; ``llvm-opt``: after the optimiser; ``asm``: assembly (made on demand).
         """
@@ -77,7 +77,10 @@ def generate(module: Module, target: Target, options: CompileOptions) -> tuple[s
             f"the kernel's shared arrays take {context.shared_bytes} bytes; {target} allows {limit}",
             kernel=module.entry, hint="use smaller tiles or a narrower element type",
         )  # fmt: skip
-    facts = {"entry": entry_symbol(module.entry), "shared_bytes": context.shared_bytes, "prints": bool(context.prints)}
+    facts = {
+        "entry": entry_symbol(module.entry), "shared_bytes": context.shared_bytes, "prints": bool(context.prints),
+        "state": list(context.state),
+    }  # fmt: skip
     return text, facts
 
 

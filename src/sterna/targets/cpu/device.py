@@ -24,6 +24,7 @@ import numpy as np
 from sterna.errors import LinkError
 from sterna.relocation.record import RelocationRecord
 from sterna.runtime.config import LaunchConfig, Triple
+from sterna.runtime.seeds import next_seed
 from sterna.targets.base import Limits, Target
 from sterna.targets.cpu.loader import LoadedObject, load_object
 from sterna.targets.cpu.threads import thread_count
@@ -41,7 +42,7 @@ _HEADER = struct.Struct("=12Q")
 """Fields 0 to 11: next block, total, chunk, grid x y z, block x y z, extents x y z."""
 _TAIL = struct.Struct("=5Q")
 """Fields 12 to 16: exception record, relocation table, seed, dynamic shared bytes, print function."""
-_SHARED_FIELD = 15
+_SEED_FIELD, _SHARED_FIELD = 14, 15
 _RECORD_BYTES = 80
 """Size of `sterna.runtime.exceptions.ExceptionRecord`, which is not imported before a kernel fails."""
 _RECORD_AT = _HEADER.size + _TAIL.size
@@ -113,6 +114,7 @@ class CpuModule:
         self._image, self._object, self._device = image, loaded, device
         self._entry: Any = _ENTRY(loaded.entry(image.entry))
         self._prints = bool(image.facts.get("prints", True))
+        self._draws = "seed" in image.facts.get("state", ())
         self._table: Any = None
         self._prepared: _Prepared | None = None
         self._configs: dict[LaunchConfig, _Prepared] = {}
@@ -175,6 +177,8 @@ class CpuModule:
         block.header[:] = prepared.header
         if block.shared_bytes != config.shared_bytes:
             block.set_shared(config.shared_bytes)
+        if self._draws:
+            block.memory[_SEED_FIELD] = next_seed()
         if prepared.blocks == 1:
             self._entry(args, block.memory)
         else:

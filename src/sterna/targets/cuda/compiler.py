@@ -16,7 +16,6 @@ import llvmlite.binding as llvm
 
 from sterna.compiler.codegen.llvm.module import entry_symbol
 from sterna.compiler.codegen.simt.entry import SimtContext, emit_entry
-from sterna.compiler.codegen.simt.frame import state_words
 from sterna.compiler.deep import with_deep_stack
 from sterna.compiler.frontend.recursion import MAX_DEPTH
 from sterna.compiler.ir.nodes import Module
@@ -59,7 +58,7 @@ class CudaCompiler:
         payloads : dict of str to bytes
             ``cubin``, and the ``ptx`` it was made from, for drivers that refuse the former.
         facts : dict
-            ``entry``, ``registers``, ``local_bytes``, ``shared_bytes``, ``max_threads``, ``state_words``…
+            ``entry``, ``registers``, ``local_bytes``, ``shared_bytes``, ``max_threads``, ``state``…
         texts : dict of str to str or callable
             ``llvm``: as generated; ``llvm-opt``: after the optimiser; ``ptx`` (also as ``asm``); ``sass``.
         """
@@ -103,7 +102,7 @@ def generate(module: Module, target: Target, options: CompileOptions) -> tuple[s
     body = context.text(parts)
     facts = {
         "entry": entry_symbol(module.entry),
-        "state_words": state_words(options.over),
+        "state": list(context.state),
         "raises": context.has_helper("sterna_raise"),
         "prints": context.prints,
         "cooperative": options.cooperative,

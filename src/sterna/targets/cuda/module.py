@@ -16,10 +16,12 @@ from collections.abc import Mapping, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from sterna.abi import STATE_WORDS
 from sterna.errors import LaunchError, LinkError
 from sterna.relocation.record import WORD_BYTES, RelocationRecord
 from sterna.runtime.config import LaunchConfig
 from sterna.runtime.exceptions import Failure
+from sterna.runtime.seeds import next_seed
 from sterna.targets.base import ModuleLost
 from sterna.targets.cuda.driver import DriverError, driver
 from sterna.targets.cuda.memory import CudaMemory, new_handle
@@ -44,6 +46,7 @@ _IMPOSSIBLE = (
     "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE",
 )
 """Names of errors of a launch whose configuration the device cannot run."""
+_SEED = struct.Struct("=Q")
 _FUNCTION_FACTS = {"max_threads": 0, "shared_bytes": 1, "local_bytes": 3, "registers": 4}
 
 
@@ -69,7 +72,9 @@ class CudaModule:
         self.function: FunctionType | None = None
         self.device, self.image = device, image
         self._handle, self._generation = handle, device.context.generation
-        self._padding = bytes(-size % WORD_BYTES)
+        self._state = frozenset(image.facts["state"])
+        self._draws = "seed" in self._state
+        self._padding = bytes(-size % WORD_BYTES if size or self._state else WORD_BYTES)  # of nothing: one word
         self._kernel: Any = None
         self._table: CudaMemory | None = None
         self._record = device.records.take()
@@ -176,7 +181,8 @@ class CudaModule:
             return
         if self._cooperative:
             self._take_turn(0)
-        cell = ctypes.c_char_p(bytes(args) + prepared.tail)
+        tail = prepared.tail + _SEED.pack(next_seed()) if self._draws else prepared.tail
+        cell = ctypes.c_char_p(bytes(args) + tail)
         code = self._call(self._kernel, *prepared.dims, None, ctypes.byref(cell), None)
         if code:
             self._retry(code, prepared, None, cell)
@@ -193,7 +199,8 @@ class CudaModule:
             memory.enter_stream(handle, stream.is_blocking, stream.is_foreign)
         if self._cooperative and not is_recording:
             self._take_turn(handle)
-        cell = ctypes.c_char_p(bytes(args) + prepared.tail)
+        tail = prepared.tail + _SEED.pack(next_seed()) if self._draws else prepared.tail
+        cell = ctypes.c_char_p(bytes(args) + tail)
         code = self._call(self._kernel, *prepared.dims, ctypes.c_void_p(handle), ctypes.byref(cell), None)
         if code:
             self._retry(code, prepared, ctypes.c_void_p(handle), cell)
@@ -267,14 +274,20 @@ class CudaModule:
         cluster = (*self.image.facts.get("cluster", ()), 1, 1, 1)[:3]
         if config.over:  # blocks past the extents leave at once
             blocks = tuple(-(-n // by) * by for n, by in zip(blocks, cluster, strict=True))
-        table = 0 if self._table is None else self._table.address
-        words = [self._record.address, table, self.device.print_buffer.address if self._prints else 0]
-        if config.over:
-            words += [*config.extents, *flat]
         dims = (*blocks, *config.threads, config.shared_bytes)
-        return _Prepared(
-            config, tuple(map(ctypes.c_uint, dims)), self._padding + struct.pack(f"={len(words)}Q", *words)
-        )
+        return _Prepared(config, tuple(map(ctypes.c_uint, dims)), self._padding + self._pack_state(config, flat))
+
+    def _pack_state(self, config: LaunchConfig, flat: tuple[int, int]) -> bytes:
+        """The state words that the kernel reads, but the seed, which each launch adds."""
+        values: dict[str, tuple[int, ...]] = {
+            "record": (self._record.address,),
+            "table": (0 if self._table is None else self._table.address,),
+            "print": (self.device.print_buffer.address if self._prints else 0,),
+            "extents": config.extents,
+            "flat": flat,
+        }
+        words = [word for name in STATE_WORDS if name in self._state for word in values.get(name, ())]
+        return struct.pack(f"={len(words)}Q", *words)
 
     def _allow_shared(self, nbytes: int) -> None:
         """More dynamic shared memory than every kernel may have must be asked for."""

@@ -13,16 +13,13 @@ from sterna.frozen import frozen
 if TYPE_CHECKING:
     from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
 
-__all__ = ["HIDDEN_NAMES", "HIDDEN_PARAMETERS", "Frame", "LAUNCH_FIELDS"]
+__all__ = ["LAUNCH_FIELDS", "Frame"]
 
 LAUNCH_FIELDS = {
     "next_block": 0, "total_blocks": 1, "chunk": 2, "grid_dim": 3, "block_dim": 6, "extents": 9,
     "exception": 12, "table": 13, "seed": 14, "shared_bytes": 15, "print": 16,
 }  # fmt: skip
 """Index of each 64-bit field of the launch structure; three-component ones start there (x, y, z)."""
-
-HIDDEN_NAMES = ("%launch", "%block.x", "%block.y", "%block.z", "%thread.x", "%thread.y", "%thread.z")
-HIDDEN_PARAMETERS = "ptr %launch, " + ", ".join(f"i64 {name}" for name in HIDDEN_NAMES[1:])
 
 
 @frozen
@@ -57,6 +54,10 @@ class Frame:
         """Address of the relocation table."""
         return self.field(e, LAUNCH_FIELDS["table"], "ptr")
 
+    def seed(self, e: FunctionEmitter) -> str:
+        """Key of the launch's random numbers."""
+        return self.field(e, LAUNCH_FIELDS["seed"])
+
     def record_failure(self, e: FunctionEmitter, error: str, details: tuple[str, str, str]) -> None:
         """Call the function that fills the exception record."""
         e.context.helper("sterna_raise", e.profile.raise_text())
@@ -64,5 +65,5 @@ class Frame:
         e.b.emit(f"call void @sterna_raise(ptr {self.launch}, i32 {error}, {where})")
 
     def hidden(self) -> str:
-        """Arguments for a callee's hidden parameters."""
+        """Arguments for a callee's hidden parameters; of a device function's own frame: these parameters."""
         return f"ptr {self.launch}, " + ", ".join(f"i64 {x}" for x in (*self.block, *self.thread))

@@ -123,7 +123,7 @@ def emit_call(e: FunctionEmitter, info: FunctionInfo, types: tuple[str, ...], ar
 
 class _DeviceFunction(FunctionEmitter):
     def __init__(self, context: ModuleContext, info: FunctionInfo) -> None:
-        super().__init__(context, context.profile.device_frame())
+        super().__init__(context, context.profile.device_frame(context.state))
         self.info = info
 
     def finish(self, value: Value) -> None:
@@ -159,7 +159,7 @@ def emit_function(context: ModuleContext, function: ir.Function, info: FunctionI
     e = _DeviceFunction(context, info)
     e.types = function.locals
     debug = e.open_scope(function)
-    params: list[str] = [context.profile.hidden_parameters] if info.hidden else []
+    params: list[str] = [e.frame.hidden()] if info.hidden else []
     names = {name for name, _ in function.params}
     for name, t in function.locals.items():
         e.declare(name, t)

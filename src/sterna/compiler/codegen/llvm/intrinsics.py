@@ -23,6 +23,7 @@ __all__ = ["FRAME_OPERATIONS", "emit_intrinsic", "needs_frame"]
 Emit = Callable[["FunctionEmitter", "Intrinsic", tuple[Value, ...]], Value]
 FRAME_OPERATIONS = (
     "thread_idx.", "block_idx.", "block_dim.", "grid_dim.", "grid_index.", "grid_size.", "laneid", "lanemask_lt",
+    "state.",
 )  # fmt: skip
 """Names (or their beginnings) of operations that read the frame."""
 
@@ -144,6 +145,10 @@ def _bitcast(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Va
     return args[0] if have == want else (e.b.op(f"bitcast {have} {args[0][0]} to {want}"),)
 
 
+def _seed(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
+    return (e.frame.seed(e),)
+
+
 def _range_count(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
     return (range_count(e.b, args[0][0], args[1][0], args[2][0]),)
 
@@ -160,7 +165,7 @@ _TABLE: dict[str, Emit] = {
     "warpsize": _warpsize, "laneid": _laneid, "lanemask_lt": _lanemask_lt, "popc": _bits, "clz": _bits, "ffs": _bits,
     "brev": _bits, "mul_hi": _mul_hi, "selp": _selp, "abs": _abs, "builtins.abs": _abs, "math.abs": _abs,
     "range.count": _range_count, "complex.make": _make_complex, "object.word": _word, "bitcast": _bitcast,
-    "threadfence": _fence(""), "threadfence_system": _fence(""),
+    "threadfence": _fence(""), "threadfence_system": _fence(""), "state.seed": _seed,
     "threadfence_block": _fence(' syncscope("singlethread")'),
 }  # fmt: skip
 

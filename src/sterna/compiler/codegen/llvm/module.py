@@ -17,6 +17,7 @@ from sterna.compiler.codegen.llvm.layout import Value, components
 from sterna.compiler.codegen.llvm.printing import emit_print
 from sterna.compiler.codegen.llvm.profile import LLVMProfile
 from sterna.compiler.ir import nodes as ir
+from sterna.compiler.passes.kernel_state import kernel_state
 from sterna.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class ModuleContext:
         self.module, self.profile, self.options, self.target_name = module, profile, options, target_name
         self.fast_flags = _FAST if options.fastmath else ""
         self.infos = function_infos(module)
+        self.state = kernel_state(module, options.over)
         self.shared_bytes = 0
         self.prints: list[Any] = []
         self._declarations: dict[str, None] = {}

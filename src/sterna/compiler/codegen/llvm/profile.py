@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sterna.compiler.codegen.llvm.failures import RAISE_TEXT
-from sterna.compiler.codegen.llvm.frame import HIDDEN_PARAMETERS, Frame
+from sterna.compiler.codegen.llvm.frame import Frame
 from sterna.compiler.codegen.llvm.layout import Value
 from sterna.types import Type
 
@@ -40,8 +40,6 @@ class LLVMProfile:
         global for each record.
     atomic_scope : str
         Scope of atomic operations, with a trailing space (``syncscope("device") ``), or empty for the system's.
-    hidden_parameters : str
-        Parameters that a device function takes for its frame, as text.
     gathers_failures : bool
         Whether all failures of a function go to one place that records them, which keeps the code at each small.
     adds_strides : bool
@@ -58,13 +56,18 @@ class LLVMProfile:
     slot_space: str = ""
     slot_symbol: str = ""
     atomic_scope: str = ""
-    hidden_parameters: str = HIDDEN_PARAMETERS
     gathers_failures: bool = False
     adds_strides: bool = False
     line_info: bool = False
 
-    def device_frame(self) -> Frame:
-        """The frame of a device function, made of its hidden parameters."""
+    def device_frame(self, state: tuple[str, ...]) -> Frame:
+        """The frame of a device function, made of its hidden parameters.
+
+        Parameters
+        ----------
+        state : tuple of str
+            State words that the module reads (`sterna.abi.STATE_WORDS`).
+        """
         return Frame()
 
     def legalise(self, text: str) -> str:

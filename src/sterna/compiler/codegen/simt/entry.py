@@ -1,21 +1,22 @@
 """The entry function of a GPU kernel: read arguments and state, leave if past the extents, run the body.
 
 All arguments travel in one structure passed by value: the launch arguments as `sterna.abi` lays them out, then the
-state words (`frame`).
+state words that it reads (`sterna.abi.STATE_WORDS`).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 
-from sterna.abi import arg_layout
+from sterna.abi import arg_layout, state_offsets
 from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
 from sterna.compiler.codegen.llvm.frame import Frame
 from sterna.compiler.codegen.llvm.integers import int_constant
 from sterna.compiler.codegen.llvm.layout import Value, components
 from sterna.compiler.codegen.llvm.module import ModuleContext, entry_symbol
 from sterna.compiler.codegen.llvm.statements import emit_body
-from sterna.compiler.codegen.simt.frame import STATE_WORDS, SimtFrame, state_words
+from sterna.compiler.codegen.simt.frame import STATE_TYPES, SimtFrame
 from sterna.compiler.codegen.simt.meeting import barriers_diverge, holds_meeting
 from sterna.compiler.codegen.simt.printing import emit_print
 from sterna.compiler.codegen.simt.profile import SimtProfile
@@ -122,6 +123,8 @@ class SimtContext(ModuleContext):
 
 
 class _Entry(FunctionEmitter):
+    frame: SimtFrame
+
     def __init__(self, context: SimtContext) -> None:
         super().__init__(context, SimtFrame())
         self.fixed: dict[str, Value] = {}
@@ -154,7 +157,7 @@ def emit_entry(context: SimtContext) -> str:
         values[name] = tuple(e.parameter(layout.fields[position + n].offset, kind) for n, kind in enumerate(kinds))
         position += len(kinds)
     state = -(-layout.size // 8) * 8
-    size = state + 8 * state_words(context.options.over)
+    size = max(state + 8 * state_offsets(context.state)[1], 8)  # a structure of nothing is none
     _enter(e, context, state)
     for name, t in kernel.locals.items():
         e.declare(name, t)
@@ -180,20 +183,20 @@ def _enter(e: _Entry, context: SimtContext, state: int) -> None:
     """Read the state, find the block, and leave if the thread is past the extents."""
     profile, b = context.profile, e.b
 
-    def word(name: str, axis: int = 0, kind: str = "i64") -> str:
-        return e.parameter(state + 8 * (STATE_WORDS[name] + axis), kind)
+    offsets, _ = state_offsets(context.state)
+
+    def word(name: str, axis: int = 0) -> str:
+        return e.parameter(state + 8 * (offsets[name] + axis), STATE_TYPES.get(name, "i64"))
 
     x, y, z = (profile.hardware_index(e, "block_idx", axis) for axis in range(3))
     block = (x, y, z)
-    extents = ("1", "1", "1")
-    if context.options.over:
+    extents = e.frame.extents
+    if "extents" in offsets:
         extents = (word("extents", 0), word("extents", 1), word("extents", 2))
-    if context.options.over > 1:
+    if "flat" in offsets:
         block = _unflatten(e, block, (word("flat", 0), word("flat", 1)))
-    e.frame = SimtFrame(
-        word("record", kind="ptr"), block, table_word=word("table", kind="ptr"), print_word=word("print", kind="ptr"),
-        extents=extents,
-    )  # fmt: skip
+    words = {name: word(name) for name in context.state if name in STATE_TYPES}
+    e.frame = replace(e.frame, block=block, words=words, extents=extents)
     for axis in range(context.options.over):
         inside = b.label("inside")
         base = b.op(f"mul nuw nsw i64 {block[axis]}, {e.frame.dim(e, 'block_dim', axis)}")

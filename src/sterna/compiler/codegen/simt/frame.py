@@ -1,9 +1,7 @@
 """A GPU thread's frame: indices from the hardware, launch state from hidden parameters.
 
-The hidden state lies behind the kernel's arguments, as 64-bit words (`STATE_WORDS`)::
-
-    0 exception record     1 relocation table     2 print buffer
-    3-5 extents x y z      6-7 blocks along x and y if the grid is flat, else 0      (only of an ``over`` launch)
+The state lies behind the kernel's arguments, as 64-bit words (`sterna.abi.STATE_WORDS`).  The entry reads the words
+that the module uses (`sterna.compiler.passes.kernel_state`), and device functions take them as parameters.
 
 The grid of an ``over`` launch with more blocks along y or z than the hardware counts is *flat*: all blocks lie
 along x, and the kernel takes its block index apart.
@@ -11,7 +9,8 @@ along x, and the kernel takes its block index apart.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sterna.compiler.codegen.llvm.frame import Frame
@@ -19,30 +18,25 @@ from sterna.compiler.codegen.llvm.frame import Frame
 if TYPE_CHECKING:
     from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
 
-__all__ = ["HIDDEN_PARAMETERS", "STATE_WORDS", "SimtFrame", "state_words"]
+__all__ = ["STATE_TYPES", "SimtFrame", "device_frame"]
 
-STATE_WORDS = {"record": 0, "table": 1, "print": 2, "extents": 3, "flat": 6}
-_NAMES = ("%record", "%table", "%print")
-_TRIPLES = ("block", "extents")
-HIDDEN_PARAMETERS = ", ".join(
-    [f"ptr {name}" for name in _NAMES] + [f"i64 %{name}.{axis}" for name in _TRIPLES for axis in "xyz"]
-)
-
-
-def state_words(over: int) -> int:
-    """Number of hidden words of a kernel."""
-    return 8 if over else 3
+STATE_TYPES = {"record": "ptr", "table": "ptr", "print": "ptr", "seed": "i64"}
+"""State word → LLVM type, of those that the frame hands on as they are."""
+_NO_EXTENTS = ("1", "1", "1")
 
 
 @dataclass(frozen=True, slots=True)
 class SimtFrame(Frame):
-    """Launch state as operands; `launch` is the exception record."""
+    """Launch state as operands.
 
-    launch: str = "%record"
-    table_word: str = "%table"
-    print_word: str = "%print"
-    block: tuple[str, str, str] = ("%block.x", "%block.y", "%block.z")
-    extents: tuple[str, str, str] = ("%extents.x", "%extents.y", "%extents.z")
+    Attributes
+    ----------
+    words : mapping of str to str
+        State word (`STATE_TYPES`) → operand, of those that the module reads.
+    """
+
+    words: Mapping[str, str] = field(default_factory=dict)
+    extents: tuple[str, str, str] = _NO_EXTENTS
 
     def threads(self, e: FunctionEmitter) -> tuple[str, str, str]:
         """Thread index in the block, x, y, z."""
@@ -58,16 +52,28 @@ class SimtFrame(Frame):
 
     def table(self, e: FunctionEmitter) -> str:
         """Address of the relocation table."""
-        return self.table_word
+        return self.words["table"]
+
+    def seed(self, e: FunctionEmitter) -> str:
+        """Key of the launch's random numbers."""
+        return self.words["seed"]
 
     def record_failure(self, e: FunctionEmitter, error: str, details: tuple[str, str, str]) -> None:
         """Call the function that fills the exception record."""
         e.context.helper("sterna_raise", e.context.raise_text())  # type: ignore[attr-defined]
         e.profile.announce_failure(e)  # type: ignore[attr-defined]
         where = ", ".join(f"i64 {x}" for x in (*self.block, *details))
-        e.b.emit(f"call void @sterna_raise(ptr {self.launch}, i32 {error}, {where})")
+        e.b.emit(f"call void @sterna_raise(ptr {self.words['record']}, i32 {error}, {where})")
 
     def hidden(self) -> str:
         """Arguments for a callee's hidden parameters."""
-        words = [f"ptr {x}" for x in (self.launch, self.table_word, self.print_word)]
-        return ", ".join(words + [f"i64 {x}" for x in (*self.block, *self.extents)])
+        words = [f"{STATE_TYPES[name]} {value}" for name, value in self.words.items()]
+        extents = () if self.extents is _NO_EXTENTS else self.extents
+        return ", ".join(words + [f"i64 {x}" for x in (*self.block, *extents)])
+
+
+def device_frame(state: tuple[str, ...]) -> SimtFrame:
+    """The frame of a device function in a module that reads these state words; `hidden` are its parameters too."""
+    words = {name: f"%{name}" for name in state if name in STATE_TYPES}
+    extents = ("%extents.x", "%extents.y", "%extents.z") if "extents" in state else _NO_EXTENTS
+    return SimtFrame(words=words, extents=extents)

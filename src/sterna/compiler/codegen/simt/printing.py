@@ -37,7 +37,7 @@ def emit_print(context: SimtContext, e: FunctionEmitter, node: ir.Print) -> None
     number = len(context.prints)
     context.prints.append(template)
     size = _RECORD + 8 * len(values)
-    buffer = b.op(f"addrspacecast ptr {e.frame.print_word} to ptr {space}")  # type: ignore[attr-defined]
+    buffer = b.op(f"addrspacecast ptr {e.frame.words['print']} to ptr {space}")  # type: ignore[attr-defined]
     scope = context.profile.atomic_scope
     at = b.op(f"atomicrmw add ptr {space}{buffer}, i64 {size} {scope}monotonic")
     end = b.op(f"add i64 {at}, {size}")
@@ -47,7 +47,7 @@ def emit_print(context: SimtContext, e: FunctionEmitter, node: ir.Print) -> None
     b.place(write)
     record = _at(e, space, buffer, b.op(f"add i64 {at}, {_HEAD}"))
     b.emit(f"store i32 {number}, ptr {space}{_at(e, space, record, '4')}")
-    owner = b.op(f"ptrtoint ptr {e.frame.launch} to i64")
+    owner = b.op(f"ptrtoint ptr {e.frame.words['record']} to i64")  # type: ignore[attr-defined]
     b.emit(f"store i64 {owner}, ptr {space}{_at(e, space, record, '8')}")
     for position, (kind, value) in enumerate(values):
         b.emit(f"store {kind} {value}, ptr {space}{_at(e, space, record, str(_RECORD + 8 * position))}")

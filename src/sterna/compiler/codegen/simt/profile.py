@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sterna.compiler.codegen.llvm.frame import Frame
 from sterna.compiler.codegen.llvm.profile import LLVMProfile
-from sterna.compiler.codegen.simt.frame import HIDDEN_PARAMETERS, SimtFrame
+from sterna.compiler.codegen.simt.frame import device_frame
 
 if TYPE_CHECKING:
     from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
@@ -30,16 +30,15 @@ class SimtProfile(LLVMProfile):
         Address space of memory that a block shares, with a trailing space.
     """
 
-    hidden_parameters: str = HIDDEN_PARAMETERS
     gathers_failures: bool = True
     adds_strides: bool = True
     entry_convention: str = ""
     record_space: str = ""
     shared_space: str = ""
 
-    def device_frame(self) -> Frame:
+    def device_frame(self, state: tuple[str, ...]) -> Frame:
         """The frame of a device function, made of its hidden parameters."""
-        return SimtFrame()
+        return device_frame(state)
 
     def entry_attributes(self, options: CompileOptions) -> str:
         """Further attributes of the entry function, with a leading space each."""
