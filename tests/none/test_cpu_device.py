@@ -27,14 +27,14 @@ pytestmark = pytest.mark.skipif(host_machine() != 62, reason="hand-made kernels 
 
 ADD_SLOT = grid_kernel(
     """
-  %word = load i64, ptr @slot
+  %word = load i64, ptr @sterna_refs
   %at = getelementptr i64, ptr %out, i64 %i
   %old = load i64, ptr %at
   %sum = add i64 %old, %word
   store i64 %sum, ptr %at
   br label %latch
 """,
-    "@slot = externally_initialized global [1 x i64] zeroinitializer",
+    "@sterna_refs = externally_initialized global [1 x i64] zeroinitializer",
 )
 ADD_TABLE = grid_kernel(
     """
@@ -99,7 +99,7 @@ def nothing_pending():
 @pytest.mark.parametrize(("blocks", "threads"), [(1, 1), (1, 64), (7, 33), (20000, 64)])
 def test_every_thread_runs_once(blocks: int, threads: int) -> None:
     module = load_kernel(ADD_SLOT)
-    module.write_slots({"slot": [3]})
+    module.write_slots([3])
     out = np.zeros(blocks * threads, np.int64)
     for turn in range(1, 4):
         module.launch(config(blocks, threads), arguments(out))
@@ -111,7 +111,7 @@ def test_every_thread_runs_once(blocks: int, threads: int) -> None:
 
 def test_launches_from_many_threads_do_not_mix() -> None:
     module = load_kernel(ADD_SLOT)
-    module.write_slots({"slot": [1]})
+    module.write_slots([1])
     outs = [np.zeros(64 * (n + 1), np.int64) for n in range(8)]
 
     def work(number: int) -> None:
@@ -167,7 +167,7 @@ def test_the_launch_block_holds_the_configuration() -> None:
 
 def test_many_configurations_in_turn() -> None:
     module = load_kernel(ADD_SLOT)
-    module.write_slots({"slot": [1]})
+    module.write_slots([1])
     out = np.zeros(700, np.int64)
     expected = np.zeros(700, np.int64)
     for n in [*range(1, 700), *range(1, 20)]:
@@ -204,10 +204,12 @@ def test_a_baked_word_cannot_be_changed() -> None:
 
 def test_words_and_code_that_disagree() -> None:
     module = load_kernel(ADD_SLOT)
-    assert module.slot_size("slot") == 8
-    assert module.slot_size("other") is None
+    assert module.slots_size() == 8
+    assert load_kernel(ADD_TABLE).slots_size() is None
     with pytest.raises(LinkError):
-        module.write_slots({"slot": [1, 2]})
+        module.write_slots([1, 2])
+    with pytest.raises(LinkError, match="baked"):  # a record outside the words that the code has
+        module.write_word(RelocationRecord("slot", 1, RefKind.GLOBAL, "globals:G"), 7)
     with pytest.raises(LinkError, match="'object'"):
         load_kernel(ADD_SLOT, payloads={"ptx": b""})
     with pytest.raises(LinkError, match="no function"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import struct
 import weakref
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -54,19 +55,19 @@ RECORDS = (
 WORDS = 15
 
 
-def image(strategy: str, records: tuple[RelocationRecord, ...] = RECORDS) -> KernelImage:
+DECLARED = f"@sterna_refs = externally_initialized global [{WORDS} x i64] zeroinitializer"
+
+
+def image(strategy: str, records: tuple[RelocationRecord, ...] = RECORDS, declared: str = DECLARED) -> KernelImage:
     """A kernel that copies all words to its output, from slots or from the table."""
-    declared, body, at = [], [], 0
-    for record in RECORDS:
-        declared.append(f"@{record.slot} = externally_initialized global [{record.words} x i64] zeroinitializer")
-        for word in range(record.words):
-            source = f"@{record.slot}, i64 {word}" if strategy == "patch" else f"%table, i64 {record.index + word}"
-            body.append(
-                f"  %p{at} = getelementptr i64, ptr {source}\n  %w{at} = load i64, ptr %p{at}\n"
-                f"  %o{at} = getelementptr i64, ptr %out, i64 {at}\n  store i64 %w{at}, ptr %o{at}"
-            )
-            at += 1
-    ir = grid_kernel("\n".join([*body, "  br label %latch"]), "\n".join(declared))
+    body = []
+    for at in range(WORDS):
+        body.append(
+            f"  %p{at} = getelementptr i64, ptr {'@sterna_refs' if strategy == 'patch' else '%table'}, i64 {at}\n"
+            f"  %w{at} = load i64, ptr %p{at}\n"
+            f"  %o{at} = getelementptr i64, ptr %out, i64 {at}\n  store i64 %w{at}, ptr %o{at}"
+        )
+    ir = grid_kernel("\n".join([*body, "  br label %latch"]), declared)
     cpu = target("cpu")
     return KernelImage(
         key="00" * 32, name="kernel", module=__name__, target=cpu.name, arch=cpu.arch, entry="entry", signature="()",
@@ -136,15 +137,35 @@ def test_captured_memory_lives_as_long_as_the_kernel(monkeypatch: pytest.MonkeyP
     assert gone() is None
 
 
-def test_code_and_manifest_that_disagree() -> None:
-    missing = RelocationRecord("s_nothing", 0, RefKind.OBJECT, "globals:SENTINEL")
-    for strategy_records, words in (((missing,), "no such symbol"), ((_wider(),), "found 24 bytes")):
-        with pytest.raises(LinkError, match=words):
-            linked(records=strategy_records)
+FEWER = f"@sterna_refs = externally_initialized global [{WORDS - 1} x i64] zeroinitializer"
+RENAMED = f"@sterna_refs = external global [{WORDS} x i64]\n@other = global [{WORDS} x i64] zeroinitializer"
 
 
-def _wider() -> RelocationRecord:
-    return RelocationRecord("s_table", 0, RefKind.OBJECT, "globals:SENTINEL")
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"records": RECORDS[:-1]}, "of 6 references .* should take 112 bytes in the code; found 120 bytes"),
+        ({"declared": FEWER}, "should take 120 bytes in the code; found 112 bytes"),
+        ({"declared": RENAMED}, "needs the symbol 'sterna_refs'"),
+        ({"records": RECORDS[1:]}, "its words are at 1 and 0 come before it"),
+        ({"records": (RECORDS[0], RECORDS[0])}, "its words are at 0 and 1 come before it"),
+        ({"records": (replace(RECORDS[0], words=2),)}, "needs 2 words and the value gives 1"),
+    ],
+)
+def test_code_and_manifest_that_disagree(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(LinkError, match=words):
+        linked(**changes)
+
+
+def test_code_without_a_place_for_words() -> None:
+    other = image("table", declared="")  # reads no symbol, and the manifest says that words are patched
+    with pytest.raises(LinkError, match="found no symbol sterna_refs"):
+        link(
+            replace(other, manifest=Manifest("patch", RECORDS)),
+            kernel,
+            target("cpu").runtime().device(0),
+            arg_layout(()),
+        )
 
 
 def test_two_links_of_one_image_have_their_own_words(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -285,7 +285,7 @@ def test_code_and_manifest_that_disagree_are_refused(cu):
         link(wrong, one.function, sterna.device("cuda"), arg_layout((ArrayType(FLOAT32, 1, "C"),)))
     table = sterna.kernel(strategy="table")(one.function).build("float32[:]", target="cuda-sm_90").image
     missing = replace(image, payloads=table.payloads)
-    with pytest.raises(LinkError, match="no such symbol"):
+    with pytest.raises(LinkError, match="no symbol sterna_refs"):
         link(missing, one.function, sterna.device("cuda"), arg_layout((ArrayType(FLOAT32, 1, "C"),)))
 
 

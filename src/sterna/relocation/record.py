@@ -7,7 +7,7 @@ The life of a host reference:
    records are frozen as the image's `Manifest` (I5) and reads become loads by the job's strategy;
 3. *resolved* (`sterna.relocation.resolve`, at link time): each record's path is walked from the live
    kernel function to this session's value, which becomes words;
-4. *delivered*: the target's loader writes the words into named slots (``patch``) or a table (``table``);
+4. *delivered*: the target's loader writes the words into the code's slots (``patch``) or a table (``table``);
 5. *rooted* (`sterna.relocation.roots`): what a word names stays alive as long as a loaded kernel holds it.
 
 This module is the part both halves share; it knows no target.
@@ -21,9 +21,13 @@ from typing import Any
 
 from sterna.frozen import frozen
 
-__all__ = ["Manifest", "RefKind", "RelocationRecord", "WORD_BYTES"]
+__all__ = ["Manifest", "RefKind", "RelocationRecord", "SLOTS", "WORD_BYTES"]
 
 WORD_BYTES = 8
+
+SLOTS = "sterna_refs"
+"""The one symbol of ``patch`` code that holds the words of all records, in the manifest's order: one look-up, one
+check of its size and one copy serve any number of them."""
 
 
 class RefKind(StrEnum):
@@ -48,9 +52,9 @@ class RelocationRecord:
     Attributes
     ----------
     slot : str
-        Name of the writable global that holds the words (``patch``).
+        Name of the reference within its image.
     index : int
-        Position of the first word in the relocation table (``table``).
+        Position of the first word: in the relocation table (``table``), in the symbol `SLOTS` (``patch``).
     kind : RefKind
         What the words are.
     path : str
@@ -96,8 +100,8 @@ class Manifest:
 
     @property
     def table_words(self) -> int:
-        """Words of the whole relocation table."""
-        return sum(r.words for r in self.records)
+        """Words of all records together."""
+        return sum([r.words for r in self.records])
 
     def __iter__(self) -> Iterator[RelocationRecord]:
         return iter(self.records)

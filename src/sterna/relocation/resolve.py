@@ -39,18 +39,30 @@ class BufferSource(Protocol):
 
 
 class Resolution:
-    """Words by slot, the `Global` objects behind `global` records, and what must stay alive."""
+    """The words of a manifest, the `Global` objects behind `global` records, and what must stay alive.
 
-    __slots__ = ("globals", "holder", "words")
+    Attributes
+    ----------
+    flat : list of int
+        All words, unsigned 64-bit, in the manifest's order: what is delivered, in one copy.
+    globals : list of (Global, RelocationRecord)
+        What the host may rewrite in place.
+    holder : Holder
+        Keeps every object that a word names alive.
+    """
 
-    def __init__(self) -> None:
-        self.words: dict[str, tuple[int, ...]] = {}
+    __slots__ = ("_manifest", "flat", "globals", "holder")
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._manifest = manifest
+        self.flat: list[int] = []
         self.globals: list[tuple[Any, RelocationRecord]] = []
         self.holder = Holder()
 
-    def table(self, manifest: Manifest) -> list[int]:
-        """All words in table order."""
-        return [word for record in manifest for word in self.words[record.slot]]
+    @property
+    def words(self) -> dict[str, tuple[int, ...]]:
+        """Words by the name of their slot."""
+        return {r.slot: tuple(self.flat[r.index : r.index + r.words]) for r in self._manifest}
 
 
 def resolve_manifest(
@@ -80,16 +92,21 @@ def resolve_manifest(
     LinkError
         When a path leads nowhere, or to a value the code was not compiled for.
     """
-    resolution = Resolution()
-    session = _Session(resolution, device, {}, kernel)
-    found = known or {}
-    for record in manifest:
-        path = record.path
+    resolution = Resolution(manifest)
+    session = _Session(resolution, device, kernel)
+    found, flat = known or {}, resolution.flat
+    last, words_of = RefKind.OBJECT, _RESOLVERS[RefKind.OBJECT]
+    for record in manifest.records:
+        path, kind = record.path, record.kind
         value = found[path] if path in found else _walked(function, record, kernel)
-        words = _RESOLVERS[record.kind](value, record, session)
-        if len(words) != record.words:
-            raise _mismatch(kernel, record, f"it needs {record.words} words and the value gives {len(words)}")
-        resolution.words[record.slot] = words
+        if record.index != len(flat):
+            raise _mismatch(kernel, record, f"its words are at {record.index} and {len(flat)} come before it")
+        if kind is not last:
+            last, words_of = kind, _RESOLVERS[kind]
+        flat += words_of(value, record, session)
+        if len(flat) != record.index + record.words:
+            given = len(flat) - record.index
+            raise _mismatch(kernel, record, f"it needs {record.words} words and the value gives {given}")
     resolution.holder.hold(session.kept)
     return resolution
 
@@ -104,10 +121,11 @@ def _walked(function: FunctionType, record: RelocationRecord, kernel: str) -> An
 class _Session:
     """What resolving one manifest shares between its records; `kept` is rooted at the end."""
 
-    __slots__ = ("buffers", "device", "kept", "kernel", "resolution")
+    __slots__ = ("buffers", "device", "globals", "kept", "kernel")
 
-    def __init__(self, resolution: Resolution, device: BufferSource, buffers: dict[int, Any], kernel: str) -> None:
-        self.resolution, self.device, self.buffers, self.kernel = resolution, device, buffers, kernel
+    def __init__(self, resolution: Resolution, device: BufferSource, kernel: str) -> None:
+        self.globals, self.device, self.kernel = resolution.globals, device, kernel
+        self.buffers: dict[int, Any] = {}
         self.kept: list[Any] = []
 
 
@@ -139,10 +157,11 @@ def _symbol_words(value: Any, record: RelocationRecord, session: _Session) -> tu
 def _global_words(value: Any, record: RelocationRecord, session: _Session) -> tuple[int, ...]:
     if not getattr(type(value), "__sterna_global__", False):
         raise _mismatch(session.kernel, record, f"a sterna.Global is expected, found {type(value).__name__}")
-    if record.type and value.type_name != record.type:
+    wanted = record.type
+    if wanted and value.type_name != wanted:
         raise _mismatch(session.kernel, record, f"compiled for {record.type}, found {value.type_name}")
     session.kept.append(value)
-    session.resolution.globals.append((value, record))
+    session.globals.append((value, record))
     return (value.word,)
 
 

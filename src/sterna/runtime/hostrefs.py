@@ -11,6 +11,7 @@ import ctypes
 import operator
 import threading
 import weakref
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +23,10 @@ from sterna.types import from_dtype
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-__all__ = ["Global", "RuntimeGlobal", "bit_pattern", "from_bit_pattern", "runtime_global"]
+__all__ = ["Global", "RuntimeGlobal", "attach_all", "bit_pattern", "from_bit_pattern", "runtime_global"]
+
+_MANY_HOLDERS = 8
+"""Number of holders of a word from which each new one looks for those that are gone."""
 
 
 def bit_pattern(value: Any, dtype: np.dtype[Any]) -> int:
@@ -166,18 +170,9 @@ class Global:
         if refused is not None:
             raise refused
 
-    def attach(self, module: Any, record: RelocationRecord, delivered: int | None = None) -> None:
-        """Note that `module` holds the word as `record`, and write the present value there.
-
-        `delivered` is the word that is there already, if any: nothing is written while it is still right.
-        """
-        with self._lock:
-            if self._holders:
-                self._holders = [pair for pair in self._holders if pair[0]() is not None]
-            self._holders.append((weakref.ref(module), record))
-            if delivered != self._word:
-                with contextlib.suppress(LinkError):  # baked: the word is in the code
-                    module.write_word(record, self._word, None)
+    def attach(self, module: Any, record: RelocationRecord) -> None:
+        """Note that `module` holds the word as `record`, and write the present value there."""
+        attach_all(module, [(self, record)], None)
 
     def detach(self, module: Any, record: RelocationRecord) -> None:
         """Forget what `attach` noted."""
@@ -186,6 +181,33 @@ class Global:
 
     def __repr__(self) -> str:
         return f"sterna.Global({self.value!s}, {str(self.dtype)!r})"
+
+
+def attach_all(
+    module: Any, references: Iterable[tuple[Global, RelocationRecord]], delivered: Sequence[int] | None
+) -> None:
+    """Note that `module` holds the words of Globals, and write those that have changed since they were delivered.
+
+    Parameters
+    ----------
+    module : LoadedModule
+        Referenced weakly.
+    references : iterable of (Global, RelocationRecord)
+        What it holds, and where.
+    delivered : sequence of int, optional
+        All words that are there already, by the records' index; without it every word is written.
+    """
+    reference = weakref.ref(module)
+    for value, record in references:
+        with value._lock:
+            holders = value._holders
+            if holders and (len(holders) > _MANY_HOLDERS or holders[0][0]() is None):
+                value._holders = holders = [pair for pair in holders if pair[0]() is not None]
+            holders.append((reference, record))
+            word = value._word
+            if delivered is None or delivered[record.index] != word:
+                with contextlib.suppress(LinkError):  # baked: the word is in the code
+                    module.write_word(record, word, None)
 
 
 class RuntimeGlobal:

@@ -14,7 +14,7 @@ from types import FunctionType
 from sterna.abi import ArgLayout
 from sterna.errors import LinkError
 from sterna.image.format import KernelImage
-from sterna.relocation.record import WORD_BYTES, Manifest, RefKind
+from sterna.relocation.record import SLOTS, WORD_BYTES, Manifest, RefKind
 from sterna.relocation.resolve import Resolution, resolve_manifest
 from sterna.runtime import stats
 from sterna.targets.base import Device, LoadedModule
@@ -31,18 +31,22 @@ class LoadedKernel:
         What was loaded.
     module : LoadedModule
         The device's handle.
-    words : mapping of str to tuple of int
-        Slot name → words delivered when it was linked.
     """
 
     def __init__(self, image: KernelImage, device: Device, module: LoadedModule, resolution: Resolution) -> None:
         self.image, self.device, self.module = image, device, module
         self._resolution = resolution
-        self.words: Mapping[str, tuple[int, ...]] = resolution.words
-        for value, record in resolution.globals:
-            value.attach(module, record, resolution.words[record.slot][0])
+        if resolution.globals:
+            from sterna.runtime.hostrefs import attach_all  # loaded already, by whoever made them
+
+            attach_all(module, resolution.globals, resolution.flat)
         self._lock = threading.Lock()
         self._loaded = True
+
+    @property
+    def words(self) -> Mapping[str, tuple[int, ...]]:
+        """Slot name → words delivered when it was linked."""
+        return self._resolution.words
 
     def resolution_for(self, manifest: Manifest) -> Resolution:
         """The words this kernel was linked with, for compiling a ``bake`` job again for inspection."""
@@ -111,21 +115,20 @@ def link(
 
 
 def _deliver(image: KernelImage, module: LoadedModule, resolution: Resolution) -> None:
-    manifest = image.manifest
+    manifest, words = image.manifest, resolution.flat
     if manifest.strategy == "table":
-        module.set_table(resolution.table(manifest))
+        module.set_table(words)
         return
-    slots, words = manifest.records, resolution.words
+    slots = manifest.records
     if manifest.strategy != "patch":  # the others are baked in
         slots = tuple([r for r in slots if r.kind is RefKind.GLOBAL])
-        words = {r.slot: words[r.slot] for r in slots}
-    size_of = module.slot_size
-    for record in [r for r in slots if size_of(r.slot) != r.words * WORD_BYTES]:
-        size = size_of(record.slot)
-        found = "no such symbol" if size is None else f"{size} bytes"
+        words = words if slots else []
+    size, wanted = module.slots_size() if slots else 0, WORD_BYTES * len(words)
+    if size != wanted:
+        found = f"no symbol {SLOTS}" if size is None else f"{size} bytes"
+        names = ", ".join([repr(r.path) for r in slots[:3]]) + (" …" if len(slots) > 3 else "")
         raise LinkError(
-            f"kernel {image.name}: slot {record.slot} of reference {record.path!r} should be "
-            f"{record.words * WORD_BYTES} bytes in the code; found {found}. The image is damaged or was made by "
-            "another version; delete it or compile again."
+            f"kernel {image.name}: the words of {len(slots)} references ({names}) should take {wanted} bytes in the "
+            f"code; found {found}. The image is damaged or was made by another version; delete it or compile again."
         )
     module.write_slots(words)

@@ -7,7 +7,7 @@ launches stored images never imports a compiler (I1), and `import sterna` import
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -116,12 +116,12 @@ class LoadedModule(Protocol):
 
     function: FunctionType | None
 
-    def slot_size(self, name: str) -> int | None:
-        """Bytes of the writable global `name`, or None if the code has none of that name."""
+    def slots_size(self) -> int | None:
+        """Bytes that the code has for the words of all records (`sterna.relocation.record.SLOTS`), None if none."""
         ...
 
-    def write_slots(self, words: Mapping[str, Sequence[int]]) -> None:
-        """Deliver words (unsigned 64-bit) to named slots; neighbouring slots in one copy."""
+    def write_slots(self, words: Sequence[int]) -> None:
+        """Deliver the words (unsigned 64-bit) of all records, in the manifest's order, in one copy."""
         ...
 
     def set_table(self, words: Sequence[int]) -> None:

@@ -22,14 +22,14 @@ class ToyModule:
         self.function: Any = None
         self.image, self.layout, self.device = image, layout, device
         self.tree = json.loads(image.payloads["tree"])
-        self.slots = {r.slot: [0] * r.words for r in image.manifest if image.manifest.strategy == "patch"}
+        self.slots: dict[str, list[int]] = {}
         self.table: list[int] = []
 
-    def slot_size(self, name: str) -> int | None:
-        return 8 * len(self.slots[name]) if name in self.slots else None
+    def slots_size(self) -> int | None:
+        return 8 * self.image.manifest.table_words
 
     def write_slots(self, words: Any) -> None:
-        self.slots.update({name: list(values) for name, values in words.items()})
+        self.slots = {r.slot: list(words[r.index : r.index + r.words]) for r in self.image.manifest}
 
     def set_table(self, words: Any) -> None:
         self.table = list(words)

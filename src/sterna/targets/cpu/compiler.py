@@ -21,6 +21,7 @@ from sterna.compiler.passes.prepare import prepare_kernel
 from sterna.errors import CompileError
 from sterna.options import CompileOptions
 from sterna.targets.base import Target
+from sterna.targets.cpu.prelink import prelink
 from sterna.targets.cpu.target import compiler_versions
 
 __all__ = ["COMPILER", "CpuCompiler"]
@@ -53,7 +54,7 @@ class CpuCompiler:
         machine = _machine(target.arch, _level(options))
         parsed = _parse(text)
         _optimise(parsed, machine, _level(options))
-        data = machine.emit_object(parsed)
+        data = prelink(machine.emit_object(parsed))
         texts: dict[str, Text] = {
             "llvm": text,
             "llvm-opt": lambda: _again(text, target, options, "llvm-opt"),

@@ -13,7 +13,7 @@ import ctypes
 import struct
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from time import perf_counter_ns
 from types import FunctionType
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sterna.errors import LinkError
-from sterna.relocation.record import RelocationRecord
+from sterna.relocation.record import SLOTS, WORD_BYTES, RelocationRecord
 from sterna.runtime.config import LaunchConfig, Triple
 from sterna.runtime.seeds import next_seed
 from sterna.targets.base import Limits, Target
@@ -123,14 +123,15 @@ class CpuModule:
 
     # ---- words -------------------------------------------------------------------------------
 
-    def slot_size(self, name: str) -> int | None:
-        """Bytes of the slot `name`, or None if the code has none of that name."""
-        slot = self._object.slot(name)
+    def slots_size(self) -> int | None:
+        """Bytes that the code has for the words of all records, or None if it has no place for them."""
+        slot = self._object.slot(SLOTS)
         return None if slot is None else slot[1]
 
-    def write_slots(self, words: Mapping[str, Sequence[int]]) -> None:
-        """Deliver words to named slots; neighbouring slots in one copy."""
-        self._object.write(words)
+    def write_slots(self, words: Sequence[int]) -> None:
+        """Deliver the words of all records in one copy."""
+        if words:
+            self._object.write(SLOTS, words)
 
     def set_table(self, words: Sequence[int]) -> None:
         """Deliver the relocation table of the ``table`` strategy."""
@@ -145,11 +146,11 @@ class CpuModule:
         LinkError
             When the code has the word baked in.
         """
-        slot = self._object.slot(record.slot)
+        slot = self._object.slot(SLOTS)
         if self._table is not None and record.index < len(self._table):
             self._table[record.index] = word
-        elif slot is not None:
-            ctypes.c_uint64.from_address(slot[0]).value = word
+        elif slot is not None and WORD_BYTES * record.index < slot[1]:
+            ctypes.c_uint64.from_address(slot[0] + WORD_BYTES * record.index).value = word
         else:
             raise LinkError(
                 f"kernel {self._image.name}: the value of {record.path!r} is baked into the code and cannot be "

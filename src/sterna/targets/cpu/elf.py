@@ -32,7 +32,10 @@ _RELA = struct.Struct("<QIIq")
 
 @frozen
 class Section:
-    """A section that takes memory: file range (empty for zero-initialised ones), size, alignment, access."""
+    """A section that takes memory: file range (empty for zero-initialised ones), size, alignment, access.
+
+    `address` is its offset in the layout that distances to it were settled for (`prelink`); 0 before that.
+    """
 
     number: int
     name: str
@@ -42,6 +45,7 @@ class Section:
     align: int
     executable: bool
     writable: bool
+    address: int = 0
 
 
 Symbol = tuple[int, int, int, int, int, int]
@@ -66,15 +70,15 @@ class ObjectFile:
         All, by number.
     names : bytes
         Their names; see `name_of`.
-    fixups : list of (Section, list of Fixup)
-        Relocations by section.
+    fixups : list of (Section, int, list of Fixup)
+        Relocations by section, with the number of the table they are from.
     """
 
     machine: int
     sections: tuple[Section, ...]
     symbols: list[Symbol]
     names: bytes
-    fixups: list[tuple[Section, list[Fixup]]]
+    fixups: list[tuple[Section, int, list[Fixup]]]
 
     def name_of(self, symbol: Symbol) -> str:
         """Name of a symbol; `LinkError` when it lies outside the names."""
@@ -137,7 +141,7 @@ def _text_at(names: bytes, start: int) -> str:
 def _memory_sections(data: bytes, headers: list[tuple[int, ...]], names: bytes) -> list[Section]:
     found = []
     for index, header in enumerate(headers):
-        name_at, kind, flags, _, start, size, _, _, align, _ = header
+        name_at, kind, flags, address, start, size, _, _, align, _ = header
         if not flags & _SHF_ALLOC or kind not in (_SHT_PROGBITS, _SHT_NOBITS, _SHT_INIT_ARRAY):
             continue
         name = _text_at(names, name_at)
@@ -153,7 +157,7 @@ def _memory_sections(data: bytes, headers: list[tuple[int, ...]], names: bytes) 
         executable, writable = bool(flags & _SHF_EXEC), bool(flags & _SHF_WRITE)
         if executable and writable:
             raise LinkError(f"section {name!r} of the stored object is writable and executable")
-        found.append(Section(index, name, start, stored, size, max(align, 1), executable, writable))
+        found.append(Section(index, name, start, stored, size, max(align, 1), executable, writable, address))
     return found
 
 
@@ -171,9 +175,9 @@ def _symbols(data: bytes, headers: list[tuple[int, ...]]) -> tuple[list[Symbol],
 
 def _fixups(
     data: bytes, headers: list[tuple[int, ...]], kept: dict[int, Section], symbols: int, table: int
-) -> list[tuple[Section, list[Fixup]]]:
+) -> list[tuple[Section, int, list[Fixup]]]:
     found = []
-    for header in headers:
+    for index, header in enumerate(headers):
         kind, target = header[1], header[7]
         if kind not in (_SHT_RELA, _SHT_REL) or target not in kept:
             continue
@@ -185,5 +189,5 @@ def _fixups(
             offsets, _, numbers, _ = zip(*fixups, strict=True)
             if max(offsets) >= section.stored or max(numbers) >= symbols:
                 raise ValueError("a relocation reaches outside its section")
-        found.append((section, fixups))
+        found.append((section, index, fixups))
     return found

@@ -10,6 +10,7 @@ Formulas: *System V ABI, AMD64 supplement*, table 4.9; *ELF for the Arm 64-bit A
 
 from __future__ import annotations
 
+import mmap
 import struct
 from collections.abc import Callable, Mapping
 
@@ -39,6 +40,8 @@ class Machine:
         ELF relocation type → how its field is written.
     relative32 : frozenset of int
         Types whose field is the signed 32-bit distance to the symbol: nearly all, so the loader does them itself.
+    page : int
+        Bytes of a page: a layout's parts begin at multiples of it.
     calls : frozenset of int
         Types that may go through a stub when their symbol is outside the object.
     via_got : frozenset of int
@@ -52,6 +55,7 @@ class Machine:
     name: str
     apply: Mapping[int, Apply]
     relative32: frozenset[int]
+    page: int
     calls: frozenset[int]
     via_got: frozenset[int]
     stub_size: int
@@ -117,6 +121,7 @@ _X86_64 = Machine(
         42: _relative32,  # R_X86_64_REX_GOTPCRELX
     },
     relative32=frozenset({2, 4}),
+    page=4096,
     calls=frozenset({2, 4}),
     via_got=frozenset({9, 41, 42}),
     stub_size=8,
@@ -218,6 +223,7 @@ _AARCH64 = Machine(
         314: _relative32,  # R_AARCH64_PLT32
     },
     relative32=frozenset(),
+    page=mmap.PAGESIZE,
     calls=frozenset({282, 283, 314}),
     via_got=frozenset({311, 312}),
     stub_size=12,

@@ -1,11 +1,7 @@
 """Loading a stored CPU object: layout, symbols, relocations, protection; no LLVM anywhere.
 
-Last step of loading (`elf` → `fixups` → `loader`).  An object becomes one mapping of three page-aligned
-parts::
-
-    executable   text, stubs for calls out of the object
-    read-only    constants, global offset table (GOT)
-    writable     slots of host references, other data
+Last step of loading (`elf` → `layout` → `fixups` → `loader`).  An object becomes one mapping of the parts that `layout`
+gives it.
 
 Invariants: no page is writable and executable; the only outside names are functions of the C and maths
 libraries (anything else is a `LinkError`); slots are writable, named data symbols whose sizes come from the
@@ -23,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sterna.errors import LinkError
-from sterna.targets.cpu.codemem import PAGE, READ, READ_EXECUTE, CodeMemory
+from sterna.targets.cpu.codemem import READ, READ_EXECUTE, CodeMemory
 from sterna.targets.cpu.elf import (
     EM_AARCH64,
     EM_X86_64,
@@ -34,12 +30,12 @@ from sterna.targets.cpu.elf import (
     STT_OBJECT,
     Fixup,
     ObjectFile,
-    Section,
     Symbol,
     is_weak,
     read_object,
 )
 from sterna.targets.cpu.fixups import MACHINES, Machine
+from sterna.targets.cpu.layout import Layout, lay_out
 
 __all__ = ["LoadedObject", "load_object"]
 
@@ -83,39 +79,20 @@ class LoadedObject:
         """Address and size in bytes of the writable data symbol `name`, or None."""
         return self._slots.get(name)
 
-    def write(self, words: Mapping[str, Sequence[int]]) -> int:
-        """Write words (unsigned 64-bit) into slots, neighbouring slots in one copy.
-
-        Returns
-        -------
-        int
-            The number of copies made.
+    def write(self, name: str, words: Sequence[int]) -> None:
+        """Write words (unsigned 64-bit) into the slot `name`, all in one copy.
 
         Raises
         ------
         LinkError
             For a slot that is missing or has another size; nothing is written then.
         """
-        places: list[tuple[int, Sequence[int]]] = []
-        slots = self._slots
-        for name, values in words.items():
-            slot = slots.get(name)
-            if slot is None:
-                raise LinkError(f"the code has no slot {name!r}")
-            if slot[1] != _WORD * len(values):
-                raise LinkError(f"slot {name!r} has {slot[1]} bytes in the code and is given {len(values)} words")
-            places.append((slot[0], values))
-        runs: list[tuple[int, list[int]]] = []
-        end = 0
-        for address, values in sorted(places):
-            if address == end:
-                runs[-1][1].extend(values)
-            else:
-                runs.append((address, list(values)))
-            end = address + _WORD * len(values)
-        for address, run in runs:
-            ctypes.memmove(address, struct.pack(f"={len(run)}Q", *run), _WORD * len(run))
-        return len(runs)
+        slot = self._slots.get(name)
+        if slot is None:
+            raise LinkError(f"the code has no slot {name!r}")
+        if slot[1] != _WORD * len(words):
+            raise LinkError(f"slot {name!r} has {slot[1]} bytes in the code and is given {len(words)} words")
+        ctypes.memmove(slot[0], struct.pack(f"={len(words)}Q", *words), slot[1])
 
     def unload(self) -> None:
         """Unmap the code; no launch may be running or follow."""
@@ -143,7 +120,8 @@ def load_object(data: bytes, host: int | None = None) -> LoadedObject:
     if machine is None or parsed.machine != (host_machine() if host is None else host):
         name = f"machine number {parsed.machine}" if machine is None else machine.name
         raise LinkError(f"the stored object is for {name}, and this machine is {platform.machine() or 'unknown'}")
-    plan = _plan(parsed, machine)
+    plan = lay_out(parsed, machine)
+    _check_places(parsed, plan)
     memory = CodeMemory(plan.size)
     try:
         _fill(memory, data, parsed, machine, plan)
@@ -164,67 +142,7 @@ def host_machine() -> int | None:
     return {"x86_64": EM_X86_64, "amd64": EM_X86_64, "aarch64": EM_AARCH64, "arm64": EM_AARCH64}.get(name)
 
 
-class _Plan:
-    """Offsets in the mapping: sections, common symbols, stubs, GOT entries (by symbol number), part limits."""
-
-    __slots__ = ("commons", "constants", "got", "sections", "size", "stubs", "writable")
-
-    def __init__(self) -> None:
-        self.sections: dict[int, int] = {}
-        self.commons: dict[int, int] = {}
-        self.stubs: dict[int, int] = {}
-        self.got: dict[int, int] = {}
-        self.constants = self.writable = self.size = 0
-
-
-def _plan(parsed: ObjectFile, machine: Machine) -> _Plan:
-    plan = _Plan()
-    symbols = parsed.symbols
-    outside = {number for number, symbol in enumerate(symbols) if symbol[3] == SHN_UNDEF} - {0}
-    for _, fixups in parsed.fixups:
-        for _, kind, number, _ in [f for f in fixups if f[2] in outside or f[1] in machine.via_got]:
-            if kind in machine.via_got:
-                plan.got[number] = -1
-            elif kind in machine.calls:
-                plan.stubs[number] = plan.got[number] = -1
-    at = 0
-    at = _place_sections(plan, at, [s for s in parsed.sections if s.executable])
-    at = -(-at // 16) * 16
-    for number in plan.stubs:
-        plan.stubs[number] = at
-        at += machine.stub_size
-    at = plan.constants = _next_page(at)
-    at = _place_sections(plan, at, [s for s in parsed.sections if not s.executable and not s.writable])
-    at = -(-at // _WORD) * _WORD
-    for number in plan.got:
-        plan.got[number] = at
-        at += _WORD
-    at = plan.writable = _next_page(at)
-    at = _place_sections(plan, at, [s for s in parsed.sections if s.writable])
-    for number in [number for number, symbol in enumerate(symbols) if symbol[3] == SHN_COMMON]:
-        _, _, _, _, value, size = symbols[number]
-        align = max(value, 1)  # a common symbol's value is its alignment
-        at = plan.commons[number] = -(-at // align) * align
-        at += size
-    plan.size = at
-    return plan
-
-
-def _next_page(at: int) -> int:
-    return -(-at // PAGE) * PAGE
-
-
-def _place_sections(plan: _Plan, at: int, sections: list[Section]) -> int:
-    for section in sections:
-        if section.align > PAGE:
-            raise LinkError(f"section {section.name!r} of the stored object wants alignment {section.align}")
-        at = -(-at // section.align) * section.align
-        plan.sections[section.number] = at
-        at += section.size
-    return at
-
-
-def _fill(memory: CodeMemory, data: bytes, parsed: ObjectFile, machine: Machine, plan: _Plan) -> None:
+def _fill(memory: CodeMemory, data: bytes, parsed: ObjectFile, machine: Machine, plan: Layout) -> None:
     view = memory.view
     for section in parsed.sections:
         if section.stored:
@@ -235,12 +153,12 @@ def _fill(memory: CodeMemory, data: bytes, parsed: ObjectFile, machine: Machine,
         struct.pack_into("<Q", view, at, address[number])
     for number, at in plan.stubs.items():
         machine.stub(view, at, memory.address + at, memory.address + plan.got[number])
-    for section, fixups in parsed.fixups:
+    for section, _, fixups in parsed.fixups:
         _apply(memory, machine, plan, plan.sections[section.number], fixups, address)
 
 
 def _apply(
-    memory: CodeMemory, machine: Machine, plan: _Plan, start: int, fixups: list[Fixup], address: Mapping[int, int]
+    memory: CodeMemory, machine: Machine, plan: Layout, start: int, fixups: list[Fixup], address: Mapping[int, int]
 ) -> None:
     """Apply the relocations of the section that starts at offset `start`."""
     view, base = memory.view, memory.address
@@ -266,10 +184,17 @@ def _apply(
         raise LinkError(f"the stored object is damaged, or its parts are too far apart: {error}") from error
 
 
+def _check_places(parsed: ObjectFile, plan: Layout) -> None:
+    """Refuse an object whose distances were settled (`sterna.targets.cpu.prelink`) for another layout than this one."""
+    places = [section.address for section in parsed.sections]
+    if any(places) and places != [plan.sections[section.number] for section in parsed.sections]:
+        raise LinkError("the stored object was laid out by another version; delete it or compile again")
+
+
 class _Addresses(dict[int, int]):
     """Address of each symbol by number; one outside is looked for when first asked for, and refused if not found."""
 
-    def __init__(self, parsed: ObjectFile, base: int, plan: _Plan) -> None:
+    def __init__(self, parsed: ObjectFile, base: int, plan: Layout) -> None:
         starts = {number: base + at for number, at in plan.sections.items()}
         placed = enumerate(parsed.symbols)
         super().__init__({n: starts[s[3]] + s[4] for n, s in placed if s[3] in starts})
@@ -281,7 +206,7 @@ class _Addresses(dict[int, int]):
         return value
 
 
-def _address(parsed: ObjectFile, number: int, base: int, plan: _Plan) -> int:
+def _address(parsed: ObjectFile, number: int, base: int, plan: Layout) -> int:
     """Address of a symbol that is in no section that was placed."""
     symbol = parsed.symbols[number]
     section = symbol[3]
@@ -298,7 +223,7 @@ def _address(parsed: ObjectFile, number: int, base: int, plan: _Plan) -> int:
     return value or 0
 
 
-def _loaded(memory: CodeMemory, parsed: ObjectFile, plan: _Plan) -> LoadedObject:
+def _loaded(memory: CodeMemory, parsed: ObjectFile, plan: Layout) -> LoadedObject:
     functions: dict[str, int] = {}
     slots: dict[str, tuple[int, int]] = {}
     starts = {number: memory.address + at for number, at in plan.sections.items()}

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from sterna.abi import STATE_WORDS
 from sterna.errors import LaunchError, LinkError
-from sterna.relocation.record import WORD_BYTES, RelocationRecord
+from sterna.relocation.record import SLOTS, WORD_BYTES, RelocationRecord
 from sterna.runtime.config import LaunchConfig
 from sterna.runtime.exceptions import Failure
 from sterna.runtime.seeds import next_seed
@@ -26,7 +26,6 @@ from sterna.targets.base import ModuleLost
 from sterna.targets.cuda.driver import DriverError, driver
 from sterna.targets.cuda.memory import CudaMemory, new_handle
 from sterna.targets.cuda.streams import Event
-from sterna.targets.cuda.target import SLOTS
 
 if TYPE_CHECKING:
     from sterna.image.format import KernelImage
@@ -78,9 +77,7 @@ class CudaModule:
         self._kernel: Any = None
         self._table: CudaMemory | None = None
         self._record = device.records.take()
-        self._records = {record.slot: record for record in image.manifest}
         self._slots: tuple[int, int | None] | None = None
-        self._sizes_agree = False
         self._prepared: _Prepared | None = None
         self._configs: dict[LaunchConfig, _Prepared] = {}
         self._raises = bool(image.facts.get("raises", True))
@@ -95,15 +92,11 @@ class CudaModule:
 
     # ---- words -------------------------------------------------------------------------------
 
-    def slot_size(self, name: str) -> int | None:
-        """Bytes of the slot `name`, or None if the code has none of that name."""
+    def slots_size(self) -> int | None:
+        """Bytes that the code has for the words of all records, or None if it has no place for them."""
         if self._slots is None:
             self._slots = self._look_up(SLOTS)
-            self._sizes_agree = self._slots[1] == WORD_BYTES * self.image.manifest.table_words
-        record = self._records.get(name)
-        if self._slots[1] is None or record is None:
-            return None
-        return WORD_BYTES * record.words if self._sizes_agree else self._slots[1]
+        return self._slots[1]
 
     def _look_up(self, name: str) -> tuple[int, int | None]:
         """Address and size of a variable, from the driver."""
@@ -117,15 +110,11 @@ class CudaModule:
             raise
         return address.value, size.value
 
-    def write_slots(self, words: Mapping[str, Sequence[int]]) -> None:
-        """Deliver words to named slots, all in one copy; the kernel can be launched then."""
+    def write_slots(self, words: Sequence[int]) -> None:
+        """Deliver the words of all records in one copy; the kernel can be launched then."""
         if words:
-            base, size = self._slots or self._look_up(SLOTS)
-            content = bytearray(size or 0)
-            for name, values in words.items():
-                struct.pack_into(f"={len(values)}Q", content, WORD_BYTES * self._records[name].index, *values)
-            self.device.write_now({base: bytes(content)})
-            self._slots = base, size
+            self._slots = self._slots or self._look_up(SLOTS)
+            self.device.write_now({self._slots[0]: struct.pack(f"={len(words)}Q", *words)})
         self._finish()
 
     def set_table(self, words: Sequence[int]) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from sterna.compiler.codegen.llvm.layout import Value
 from sterna.compiler.codegen.simt.profile import SimtProfile
 from sterna.targets.cuda.operations import GRID_STATE, emit_operation
-from sterna.targets.cuda.target import SLOTS, ptx_version
+from sterna.targets.cuda.target import ptx_version
 from sterna.types import Type
 
 if TYPE_CHECKING:
@@ -125,6 +125,6 @@ def cuda_profile(arch: str, fast: bool, line_info: bool) -> CudaProfile:
     """The profile of an architecture."""
     return CudaProfile(
         triple="nvptx64-nvidia-cuda", cpu=arch, features=f"+ptx{ptx_version(arch).replace('.', '')}",
-        slot_space="addrspace(1) ", slot_symbol=SLOTS, atomic_scope='syncscope("device") ', line_info=line_info,
+        slot_space="addrspace(1) ", atomic_scope='syncscope("device") ', line_info=line_info,
         entry_convention="ptx_kernel ", record_space="addrspace(1) ", shared_space="addrspace(3) ", fast=fast,
     )  # fmt: skip

@@ -12,7 +12,6 @@ from sterna.targets.base import Limits, Target
 __all__ = [
     "ARCHITECTURES",
     "DEFAULT_ARCHITECTURE",
-    "SLOTS",
     "STACK_BYTES",
     "compiler_versions",
     "default_target",
@@ -28,9 +27,6 @@ ARCHITECTURES: dict[str, str] = {
 
 DEFAULT_ARCHITECTURE = "sm_75"
 """What ``cuda`` without an architecture means where no device was asked: the PTX runs everywhere."""
-
-SLOTS = "sterna_refs"
-"""The one symbol that holds the words of all records of an image, in the manifest's order."""
 
 STACK_BYTES = 128 * 1024
 """A thread's stack for local arrays of recursive functions; the device keeps as much for each of its threads."""

@@ -19,6 +19,7 @@ from sterna.compiler.codegen.llvm.profile import LLVMProfile
 from sterna.compiler.ir import nodes as ir
 from sterna.compiler.passes.kernel_state import kernel_state
 from sterna.errors import UnsupportedError
+from sterna.relocation.record import SLOTS, WORD_BYTES
 
 if TYPE_CHECKING:
     from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
@@ -70,7 +71,7 @@ class ModuleContext:
             f"!{{i64 0, i64 {2**63 - 1}}}",
         ]
         self._records = {r.slot: r for r in module.manifest or ()}
-        self._slots: dict[str, int] = {}
+        self._reads_slots = False
         self.lines = LineTable(self)
 
     # ---- collected on the way ----------------------------------------------------------------
@@ -122,16 +123,11 @@ class ModuleContext:
         emit_print(e, node)
 
     def slot_word(self, e: FunctionEmitter, slot: str, index: int) -> str:
-        """A word of a relocation slot: a visible global that the loader writes before the first launch."""
-        record = self._records.get(slot)
-        if self.profile.slot_symbol and record is not None:
-            slot, index = self.profile.slot_symbol, record.index + index
-            self._slots[slot] = sum(r.words for r in self._records.values())
-        else:
-            self._slots[slot] = max(self._slots.get(slot, 0), index + 1, 0 if record is None else record.words)
-        place, pointer = f"@{slot}", f"ptr {self.profile.slot_space}"
-        if index:
-            place = f"getelementptr inbounds (i8, {pointer}@{slot}, i64 {8 * index})"
+        """A word of a reference, in the visible global that the loader writes before the first launch."""
+        self._reads_slots = True
+        place, pointer, at = f"@{SLOTS}", f"ptr {self.profile.slot_space}", self._records[slot].index + index
+        if at:
+            place = f"getelementptr inbounds (i8, {pointer}@{SLOTS}, i64 {WORD_BYTES * at})"
         return e.b.op(f"load i64, {pointer}{place}, !invariant.load !1")
 
     def shared_array(self, e: FunctionEmitter, node: ir.SharedArray) -> Value:
@@ -155,10 +151,10 @@ class ModuleContext:
         lines = ['source_filename = "kernel"', f'target triple = "{self.profile.triple}"']
         if self.profile.data_layout:
             lines.insert(1, f'target datalayout = "{self.profile.data_layout}"')
-        for slot in sorted(self._slots, key=self._slot_order):
-            space, words = self.profile.slot_space, self._slots[slot]
+        if self._reads_slots:
+            space, words = self.profile.slot_space, sum(record.words for record in self._records.values())
             lines.append(
-                f"@{slot} = hidden {space}externally_initialized global [{words} x i64] zeroinitializer, align 8"
+                f"@{SLOTS} = hidden {space}externally_initialized global [{words} x i64] zeroinitializer, align 8"
             )
         for data, name in self._strings.items():
             text = "".join(f"\\{c:02X}" for c in data)
@@ -170,7 +166,3 @@ class ModuleContext:
         lines += self.lines.named()
         lines += [f"!{n} = {text}" for n, text in enumerate(self.metadata)]
         return self.profile.legalise("\n".join(lines) + "\n")
-
-    def _slot_order(self, slot: str) -> tuple[int, str]:
-        order = list(self._records)
-        return (order.index(slot) if slot in order else len(order)), slot

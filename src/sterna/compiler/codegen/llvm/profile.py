@@ -35,9 +35,6 @@ class LLVMProfile:
         Whether float16 converts to and from float32 in one instruction.
     slot_space : str
         Address space of relocation slots, with a trailing space (``addrspace(1) ``), or empty.
-    slot_symbol : str
-        One global that holds the slots of all records, where the loader can write one symbol at a time only; empty: a
-        global for each record.
     atomic_scope : str
         Scope of atomic operations, with a trailing space (``syncscope("device") ``), or empty for the system's.
     gathers_failures : bool
@@ -54,7 +51,6 @@ class LLVMProfile:
     data_layout: str = ""
     native_half: bool = True
     slot_space: str = ""
-    slot_symbol: str = ""
     atomic_scope: str = ""
     gathers_failures: bool = False
     adds_strides: bool = False
