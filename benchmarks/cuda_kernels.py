@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import re
+import subprocess
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,13 +15,24 @@ import numpy as np
 import sterna
 from common import options, scratch, show, write
 from suite import volumerhs
-from suite.on_cuda import SUITE, device, event_time, nvcc_cubin
+from suite.on_cuda import SUITE, device, event_time, nvcc_cubin, tool
 
 ELEMENTS = 240_000
 SIZE = 1 << 26
 GAIN = sterna.Global(1.5, np.float32)
 TABLE = np.full(32, 1.5, np.float32)
-BOUNDS: tuple[tuple[int, ...], ...] = ((25,), (25, 10), (25, 16), (25, 20), (25, 24), (25, 32))
+BOUNDS: tuple[tuple[int, ...], ...] = ((25,), (25, 20), (25, 24), (25, 28), (25, 32))
+AS_NVCC: dict[str, Any] = {"boundscheck": False, "noalias": True, "contract": True}
+BUILDS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "flat": (volumerhs.volumerhs_flat, AS_NVCC),
+    "flat fast": (volumerhs.volumerhs_flat, {"boundscheck": False, "noalias": True, "fastmath": True}),
+    "flat that may alias": (volumerhs.volumerhs_flat, {"boundscheck": False, "contract": True}),
+    "flat exact": (volumerhs.volumerhs_flat, {"boundscheck": False}),
+    "flat checked": (volumerhs.volumerhs_flat, {**AS_NVCC, "boundscheck": True}),
+    "five axes": (volumerhs.volumerhs, AS_NVCC),
+    "five axes checked": (volumerhs.volumerhs, {**AS_NVCC, "boundscheck": True}),
+}
+"""Sterna's builds of volumerhs: function and options."""
 
 
 def _scaled(x, y):
@@ -129,26 +143,50 @@ def _volumerhs(gpu: Any, folder: Path) -> dict[str, float]:
                     f"nvcc{label} {bounds}",
                     _raw_launch(gpu, cubin, [there[0], there[1], there[2], d_there], float(gravity)),
                 )
-    for label, extra in (("", {}), (" fast", {"fastmath": True}), (" checked", {"boundscheck": True})):
+    for label, (function, chosen) in BUILDS.items():
+        is_flat = function is volumerhs.volumerhs_flat
+        arrays = [a.reshape(-1) for a in (*there, d_there)] if is_flat else [*there, d_there]
         for bounds in BOUNDS:
-            made = {"boundscheck": False, "launch_bounds": bounds, **extra}
-            kernel = sterna.kernel(**made)(volumerhs.volumerhs)  # type: ignore[call-overload]
-            launcher = kernel[ELEMENTS, (5, 5)]
-            measure(f"sterna{label} {bounds}", lambda k=launcher: k(*there, gravity, d_there))  # type: ignore[misc]
-            compiled = kernel.specialize(*there, gravity, d_there, device=gpu)
-            name = f"sterna{label} {bounds}"
+            kernel = sterna.kernel(launch_bounds=bounds, **chosen)(function)
+            launcher, args = kernel[ELEMENTS, (5, 5)], (*arrays[:3], gravity, arrays[3])
+            name = f"sterna {label} {bounds}"
+            measure(name, lambda k=launcher, a=args: k(*a))  # type: ignore[misc]
+            compiled = kernel.specialize(*args, device=gpu)
             print(
                 f"{name}: {compiled.registers} registers, {compiled.local_bytes} bytes of local memory, "
                 f"{found[name]:.0f} us"
             )
-            if not extra:
-                (folder / f"sterna_{'_'.join(map(str, bounds))}.cubin").write_bytes(compiled.image.payloads["cubin"])
+            (folder / f"{name.replace(' ', '_')}.cubin").write_bytes(compiled.image.payloads["cubin"])
     reference = next(iter(results.values()))
     for name, values in results.items():
         error = float(np.max(np.abs(values - reference)) / np.max(np.abs(reference)))
         if not error < 1e-4:
             print(f"{name} differs from the first by {error:.1e}")
     return found
+
+
+def _operations(cubin: Path) -> dict[str, int]:
+    """How often each machine instruction is in a cubin, modifiers left out; empty without nvdisasm."""
+    program = tool("nvdisasm")
+    if program is None:
+        return {}
+    text = subprocess.run([program, "-c", str(cubin)], capture_output=True, text=True, check=True).stdout
+    names = re.findall(r"^\s+/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+ )?([A-Z][A-Z0-9]*)", text, re.MULTILINE)
+    return dict(Counter(names).most_common())
+
+
+def _compare_code(folder: Path, found: dict[str, float]) -> dict[str, dict[str, int]]:
+    """Machine instructions of the fastest build of nvcc and of each of Sterna's."""
+    best: dict[str, str] = {}
+    for name in sorted(found, key=lambda n: found[n]):
+        best.setdefault(name.split(" (")[0], name)
+    result = {}
+    for kind, name in best.items():
+        bounds = "_".join(re.findall(r"\d+", name.split(" (")[1]))
+        pattern = f"volumerhs{bounds}.cubin" if kind == "nvcc" else f"{name.replace(' ', '_')}.cubin"
+        for cubin in folder.glob(pattern):
+            result[name] = _operations(cubin)
+    return result
 
 
 def main() -> None:
@@ -161,6 +199,7 @@ def main() -> None:
     show("Kernel time, us", ["", *names], rows)
     with scratch() as folder:
         results["volumerhs"] = _volumerhs(gpu, folder)
+        results["instructions"] = _compare_code(folder, results["volumerhs"])
     show("volumerhs, us", ["build", "us"], [[k, v] for k, v in results["volumerhs"].items()])
     write("cuda_kernels", given.output, results)
 

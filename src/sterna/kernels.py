@@ -472,6 +472,8 @@ def kernel(
     *,
     boundscheck: bool = ...,
     fastmath: bool = ...,
+    contract: bool = ...,
+    noalias: bool = ...,
     debug: bool = ...,
     opt: int = ...,
     strategy: str = ...,
@@ -489,8 +491,8 @@ def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any
     function : function
         When used as ``@sterna.kernel`` without options.
     **options
-        `boundscheck` (default True), `fastmath`, `debug`, `opt` (0-3), `strategy` (``bake``, ``patch``,
-        ``table``), `launch_bounds`, `cluster`, `cooperative` (cuda); see `sterna.options.CompileOptions`.
+        `boundscheck` (default True), `fastmath`, `contract`, `noalias`, `debug`, `opt` (0-3), `strategy` (``bake``,
+        ``patch``, ``table``), `launch_bounds`, `cluster`, `cooperative` (cuda); see `sterna.options.CompileOptions`.
         ``STERNA_*`` variables give defaults.
 
     Returns

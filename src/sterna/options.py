@@ -29,6 +29,12 @@ class CompileOptions:
         Check indices and report out-of-range ones as IndexError (``STERNA_BOUNDSCHECK``).
     fastmath : bool
         Allow reassociation, contraction and approximate functions (``STERNA_FASTMATH``).
+    contract : bool
+        Compute ``a * b + c`` with one rounding where the hardware can, and nothing else of `fastmath`
+        (``STERNA_CONTRACT``).
+    noalias : bool
+        A promise: no memory that the kernel writes through one array is reached through another of its array
+        arguments or captures (``STERNA_NOALIAS``).
     debug : bool
         Keep debug information and do not optimise beyond level 1 (``STERNA_DEBUG``).
     opt : int
@@ -48,6 +54,8 @@ class CompileOptions:
 
     boundscheck: bool = True
     fastmath: bool = False
+    contract: bool = False
+    noalias: bool = False
     debug: bool = False
     opt: int = 3
     strategy: str = ""

@@ -174,6 +174,8 @@ JOBS: dict[str, Mapping[str, Any]] = {
     "architecture": {"target": Target("toy", "v2", ("patch",), Limits())},
     "boundscheck": {"options": OPTIONS.with_(boundscheck=False)},
     "fastmath": {"options": OPTIONS.with_(fastmath=True)},
+    "contract": {"options": OPTIONS.with_(contract=True)},
+    "noalias": {"options": OPTIONS.with_(noalias=True)},
     "debug": {"options": OPTIONS.with_(debug=True)},
     "opt": {"options": OPTIONS.with_(opt=2)},
     "strategy": {"options": OPTIONS.with_(strategy="table")},

@@ -17,9 +17,11 @@ from typing import Any
 
 from sterna.compiler.annotate import annotated_source
 from sterna.compiler.frontend import build_module
+from sterna.compiler.ir.nodes import Module
 from sterna.compiler.ir.text import module_text
 from sterna.compiler.ir.verify import verify
 from sterna.compiler.job import Job
+from sterna.compiler.passes.aliasing import Aliasing
 from sterna.compiler.passes.lower_references import lower_references
 from sterna.frozen import field, frozen
 from sterna.image.format import KernelImage
@@ -61,6 +63,8 @@ def compile_kernel(job: Job) -> Compilation:
     assert manifest is not None
     compiler = target.compiler()
     payloads, facts, texts = compiler.compile(lowered, target, job.options)
+    if job.options.noalias:
+        facts["written"] = _written(lowered)
     image = KernelImage(
         key=job.key,
         name=job.name,
@@ -77,6 +81,12 @@ def compile_kernel(job: Job) -> Compilation:
         payloads=payloads,
     )
     return Compilation(image, module_text(typed), texts)
+
+
+def _written(module: Module) -> list[int]:
+    """Positions of the arguments whose memory the kernel may write."""
+    written = Aliasing(module).written
+    return [n for n, (name, _) in enumerate(module.functions[module.entry].params) if name in written]
 
 
 def _places(captures: Scan) -> tuple[tuple[str, int], ...]:

@@ -20,6 +20,7 @@ from sterna.image.key import base_key, kernel_key
 from sterna.options import CompileOptions
 from sterna.relocation.record import Manifest
 from sterna.relocation.resolve import Resolution, resolve_manifest
+from sterna.runtime.disjoint import DisjointPacker
 from sterna.runtime.link import LoadedKernel, link
 from sterna.runtime.lookup import CacheEvent, find_image, keep_image
 from sterna.runtime.signature import ArgumentPacker, argument_key
@@ -157,6 +158,9 @@ class Dispatcher:
             if resolution is None:
                 resolution = resolve_manifest(image.manifest, self.function, device, self.name, captures.values())
             loaded = link(image, self.function, device, packer.layout, resolution)
+        if options.noalias:
+            written = image.facts.get("written", range(len(types)))
+            packer = DisjointPacker(self.name, self.names, types, written)
         return Specialisation(captures, types, options, loaded, packer, event)
 
     def _image(

@@ -30,6 +30,9 @@ _REGISTERS = {
 }  # fmt: skip
 """Operation → special register, and the range of its values (the end excluded)."""
 
+_REGISTER_KINDS = {"float": "f", "double": "d", "i32": "r", "i64": "l"}
+"""LLVM type → constraint of an operand of inline PTX."""
+
 _TRANSCENDENTAL = "sin|cos|tan|exp|exp2|exp10|log|log2|log10|pow|sinh|cosh|tanh|asin|acos|atan|atan2"
 _MATH = re.compile(rf"@llvm\.({_TRANSCENDENTAL})\.(f32|f64)\b")
 _FAST = frozenset({"sin", "cos", "tan", "exp", "exp10", "log", "log2", "log10", "pow"})
@@ -84,6 +87,16 @@ class CudaProfile(SimtProfile):
             e.context.helper("sterna_grid", GRID_STATE)
             word = "ptr addrspace(1) getelementptr inbounds (i8, ptr addrspace(1) @sterna_grid, i64 4)"
             e.b.emit(f"store volatile i32 1, {word}")
+
+    def keep_in_place(self, e: FunctionEmitter, kind: str, value: str) -> None:
+        """Hold the value here, by an empty instruction, in code with index checks.
+
+        LLVM would otherwise move the whole computation of an array that is kept in registers behind the checks of the
+        last statement that uses it, and all its operands would wait in registers, or outside them.
+        """
+        constraint = _REGISTER_KINDS.get(kind)
+        if constraint and e.context.options.boundscheck and e.context.options.opt >= 2:
+            e.b.emit(f'call void asm sideeffect "", "{constraint}"({kind} {value}) nounwind memory(none)')
 
     def dynamic_shared_bytes(self, e: FunctionEmitter) -> str:
         """Bytes of dynamic shared memory of the launch: a special register that LLVM has no intrinsic for."""

@@ -70,7 +70,7 @@ class FunctionEmitter:
         self._local_arrays: dict[str, str] = {}
         self.types: Mapping[str, Type] = {}
         self.loops: list[tuple[str, str]] = []
-        self.leave = "leave"
+        self.leave, self.function = "leave", context.module.entry
         self.proven: frozenset[int] = frozenset()
         self.access_note = ""
         self.versions_loops = context.options.opt >= 2
@@ -79,7 +79,8 @@ class FunctionEmitter:
         self.failure: tuple[str, ...] | None = None
 
     def open_scope(self, function: ir.Function) -> str:
-        """Begin a function's line table, if the target has one; gives the note of its definition."""
+        """Begin a function, and its line table if the target has one; gives the note of its definition."""
+        self.function = function.name
         if not self.profile.line_info:
             return ""
         self.scope = self.context.lines.scope(function)
@@ -238,9 +239,14 @@ class FunctionEmitter:
 
     # ---- memory ------------------------------------------------------------------------------
 
-    def load(self, t: Scalar, address: str, space: str, align: int = 0) -> Value:
+    def alias_note(self, array: ir.Expr, is_load: bool) -> str:
+        """What LLVM is told of an access to memory of `array` beside its address: see `aliases`."""
+        notes = self.context.aliases
+        return "" if notes is None else notes.note(self.function, array, is_load)
+
+    def load(self, t: Scalar, address: str, space: str, align: int = 0, note: str = "") -> Value:
         """Load a scalar from memory."""
-        note = self.access_note if space != "local" else ""
+        note += self.access_note if space != "local" else ""
         suffix = (f", align {align}" if align else "") + note
         if t.kind == "c":
             f, size = register_type(real_type(t)), t.bits // 16
@@ -252,9 +258,9 @@ class FunctionEmitter:
             return (self.b.icmp("ne", 8, byte, "0"),)
         return (self.b.op(f"load {register_type(t)}, ptr {address}{suffix}"),)
 
-    def store(self, t: Scalar, address: str, value: Value, space: str, align: int = 0) -> None:
+    def store(self, t: Scalar, address: str, value: Value, space: str, align: int = 0, note: str = "") -> None:
         """Store a scalar to memory."""
-        note = self.access_note if space != "local" else ""
+        note += self.access_note if space != "local" else ""
         suffix = (f", align {align}" if align else "") + note
         if t.kind == "c":
             f, size = register_type(real_type(t)), t.bits // 16
@@ -440,7 +446,10 @@ def _ref_word(e: FunctionEmitter, node: ir.RefWord) -> Value:
 def _array_of(e: FunctionEmitter, node: ir.ArrayOf) -> Value:
     address = e.one(node.address)
     if components(node.address.type) != ("ptr",):
-        address = e.b.op(f"inttoptr i64 {address} to ptr")
+        space = e.profile.slot_space
+        address = e.b.op(f"inttoptr i64 {address} to ptr {space}".rstrip())
+        if space:
+            address = e.b.op(f"addrspacecast ptr {space}{address} to ptr")
     shape, strides = tuple(e.one(s) for s in node.shape), tuple(e.one(s) for s in node.strides)
     if isinstance(node.type, RecordRefType):
         return (address,)
@@ -453,7 +462,8 @@ def _element(e: FunctionEmitter, node: ir.Element) -> Value:
         return (address,)
     assert isinstance(node.array.type, ArrayType)
     assert isinstance(node.type, Scalar)
-    return e.load(node.type, address, node.array.type.space, node.array.type.align)
+    t = node.array.type
+    return e.load(node.type, address, t.space, t.align, e.alias_note(node.array, True))
 
 
 def _field_ref(e: FunctionEmitter, node: ir.FieldRef) -> Value:
@@ -471,7 +481,8 @@ def _field_ref(e: FunctionEmitter, node: ir.FieldRef) -> Value:
     if isinstance(node.type, RecordRefType):
         return (address,)
     assert isinstance(node.type, Scalar)
-    return e.load(node.type, address, t.space, field_align(t.record, t.align, field))
+    note = e.alias_note(node.value, True)
+    return e.load(node.type, address, t.space, field_align(t.record, t.align, field), note)
 
 
 def _view(e: FunctionEmitter, node: ir.View) -> Value:

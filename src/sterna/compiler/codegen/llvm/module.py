@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sterna.compiler.codegen.llvm.aliases import AliasNotes
 from sterna.compiler.codegen.llvm.atomics import emit_atomic
 from sterna.compiler.codegen.llvm.debug import LineTable
 from sterna.compiler.codegen.llvm.functions import emit_call, emit_function, function_infos
@@ -55,7 +56,7 @@ class ModuleContext:
 
     def __init__(self, module: ir.Module, profile: LLVMProfile, options: CompileOptions, target_name: str) -> None:
         self.module, self.profile, self.options, self.target_name = module, profile, options, target_name
-        self.fast_flags = _FAST if options.fastmath else ""
+        self.fast_flags = _FAST if options.fastmath else " contract" if options.contract else ""
         self.infos = function_infos(module)
         self.state = kernel_state(module, options.over)
         self.shared_bytes = 0
@@ -73,6 +74,7 @@ class ModuleContext:
         self._records = {r.slot: r for r in module.manifest or ()}
         self._reads_slots = False
         self.lines = LineTable(self)
+        self.aliases = AliasNotes(self) if options.noalias else None
 
     # ---- collected on the way ----------------------------------------------------------------
 

@@ -90,6 +90,9 @@ class LLVMProfile:
         """Definition of ``sterna_raise``, which writes the exception record."""
         return RAISE_TEXT
 
+    def keep_in_place(self, e: FunctionEmitter, kind: str, value: str) -> None:
+        """A value is stored to an array of a thread: a target may have it computed here, not where it is used."""
+
     def intrinsic(self, emitter: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value | None:
         """A target's own way to compute an operation; None for the common one."""
         return None

@@ -8,6 +8,7 @@ from typing import Any
 from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
 from sterna.compiler.codegen.llvm.guards import Guard, has_checks, make_guard
 from sterna.compiler.codegen.llvm.integers import int_constant, range_count
+from sterna.compiler.codegen.llvm.layout import register_type
 from sterna.compiler.codegen.llvm.ranges import RangeAnalysis
 from sterna.compiler.ir import nodes as ir
 from sterna.compiler.ir.rewrite import walk
@@ -42,7 +43,9 @@ def _store(e: FunctionEmitter, node: ir.Store) -> None:
         source = node.value.type
         if not isinstance(source, Scalar):
             value = value[:1]  # an identity word
-        e.store(array.dtype, address, value, array.space, array.align)
+        if array.space == "local" and array.dtype.kind in "iuf":
+            e.profile.keep_in_place(e, register_type(array.dtype), value[0])
+        e.store(array.dtype, address, value, array.space, array.align, e.alias_note(node.array, False))
     else:
         _copy_record(e, address, value[0], array.dtype.itemsize)
 
@@ -59,7 +62,8 @@ def _store_field(e: FunctionEmitter, node: ir.StoreField) -> None:
     address = e.b.op(f"getelementptr inbounds i8, ptr {e.one(node.record)}, i64 {field.offset}")
     if isinstance(field.type, Scalar) and not field.shape:
         part = value if isinstance(node.value.type, Scalar) else value[:1]
-        e.store(field.type, address, part, ref.space, field_align(ref.record, ref.align, field))
+        note = e.alias_note(node.record, False)
+        e.store(field.type, address, part, ref.space, field_align(ref.record, ref.align, field), note)
     else:
         size = field.type.bits // 8 if isinstance(field.type, Scalar) else field.type.itemsize  # type: ignore[union-attr]
         for extent in field.shape:
