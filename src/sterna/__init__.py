@@ -27,6 +27,7 @@ _LANGUAGE = (
 _HOME: dict[str, str] = {
     **dict.fromkeys(_LANGUAGE, "sterna.language"),
     "kernel": "sterna.kernels", "Kernel": "sterna.kernels", "CompiledKernel": "sterna.kernels",
+    "device_function": "sterna.language.device", "device_override": "sterna.language.device",
     "interpret": "sterna.interpreter",
     "Array": "sterna.array", "to_device": "sterna.array", "empty": "sterna.array", "zeros": "sterna.array",
     "full": "sterna.array", "from_dlpack": "sterna.array",
@@ -45,7 +46,8 @@ __all__ = [  # noqa: F405
     "__version__",
     "Array", "CompiledKernel", "Global", "Kernel", "activemask", "all_sync", "any_sync", "atomic", "ballot_sync",
     "bfloat16", "blockDim", "blockIdx", "bool_", "brev", "capture", "cbrt", "clz", "complex128", "complex64",
-    "device", "devices", "empty", "eq_sync", "errors", "event", "ffs", "float16", "float32", "float64", "fma",
+    "device", "device_function", "device_override", "devices",
+    "empty", "eq_sync", "errors", "event", "ffs", "float16", "float32", "float64", "fma",
     "from_dlpack", "full", "grid", "gridDim", "grid_sync", "gridsize", "inbounds", "int16", "int32", "int64",
     "int8", "interpret", "kernel", "laneid", "lanemask_lt", "local", "machine_code_archive", "mapped",
     "match_all_sync", "match_any_sync", "mul_hi", "on", "pinned", "popc", "reduce_add_sync", "reduce_and_sync",
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
     from sterna.interpreter import interpret
     from sterna.kernels import CompiledKernel, Kernel, kernel
     from sterna.language import *  # noqa: F403
+    from sterna.language.device import device_function, device_override
     from sterna.relocation.roots import resolve
     from sterna.runtime.devices import device, devices, on, synchronize
     from sterna.runtime.hostrefs import Global, runtime_global

@@ -9,7 +9,7 @@ from __future__ import annotations
 __all__ = [
     "BundleError", "CompileError", "CompilerUnavailable", "DeviceOnlyError", "ImageError", "ImageRefused",
     "LaunchError",
-    "LinkError", "SignatureError", "SourceError", "SourceLocation", "SternaError", "SternaWarning",
+    "LinkError", "OverlayError", "SignatureError", "SourceError", "SourceLocation", "SternaError", "SternaWarning",
     "UnsupportedError",
 ]  # fmt: skip
 
@@ -80,6 +80,10 @@ class CompilerUnavailable(SternaError, RuntimeError):
 
 class DeviceOnlyError(SternaError, RuntimeError):
     """A device function was called on the host."""
+
+
+class OverlayError(SternaError, TypeError):
+    """A definition for device code that cannot stand: its signature does not fit, or another one stands there."""
 
 
 class SignatureError(SternaError, TypeError):

@@ -7,13 +7,15 @@ strides), ``"object"``, ``"none"``; NumPy dtypes and scalar classes, Python's ``
 
 from __future__ import annotations
 
+import inspect
 import re
-from typing import Any
+from types import FunctionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from sterna.errors import SignatureError
-from sterna.typeof import type_of
+from sterna.typeof import is_struct_class, struct_fields, type_of
 from sterna.types import (
     BOOL,
     NONE,
@@ -35,7 +37,7 @@ from sterna.types import (
     scalar_named,
 )
 
-__all__ = ["parse_type", "type_from"]
+__all__ = ["annotated_type", "parse_type", "signature_types", "type_from"]
 
 _CLASSES: dict[Any, Type] = {bool: BOOL, int: PYINT, float: PYFLOAT, complex: PYCOMPLEX, type(None): NONE}
 _NAMED: dict[str, Type] = {"none": NONE, "object": OPAQUE, "type": TYPE_TAG}
@@ -93,3 +95,66 @@ def type_from(given: Any) -> Type:
             raise SignatureError(f"a structured dtype is passed in arrays only; give an array of {given}")
         return found
     return type_of(given)
+
+
+def signature_types(function: FunctionType) -> dict[str, Type]:
+    """Device types of the parameters whose annotations name one; the others are left out.
+
+    Annotations may be anything `type_from` takes (``np.float32``, ``"float32[:]"``, ``int``), named tuple classes and
+    frozen dataclasses with such fields, ``tuple[int, float]``, or text of these.
+    """
+    found = {}
+    for name, given in inspect.get_annotations(function).items():
+        if name != "return":
+            t = annotated_type(given, function.__globals__)
+            if t is not None:
+                found[name] = t
+    return found
+
+
+def annotated_type(given: Any, names: dict[str, Any]) -> Type | None:
+    """The device type that an annotation names, or None.
+
+    Parameters
+    ----------
+    given : object
+        The annotation.
+    names : dict
+        Where names in a text are looked up.
+    """
+    if isinstance(given, str):
+        try:
+            return parse_type(given)
+        except SignatureError:
+            pass
+        try:
+            given = eval(given, dict(names))
+        except Exception:  # what an annotation says need not exist outside type checking
+            return None
+    if given is None:
+        return NONE
+    if get_origin(given) is tuple:
+        items = [annotated_type(item, names) for item in get_args(given)]
+        return TupleType(tuple(items)) if items and None not in items else None  # type: ignore[arg-type]
+    if isinstance(given, type) and is_struct_class(given):
+        return _struct_type(given)
+    is_spelling = isinstance(given, (*_TYPE_CLASSES, str, np.dtype))
+    if not is_spelling and not (isinstance(given, type) and (given in _CLASSES or issubclass(given, np.generic))):
+        return None
+    try:
+        return type_from(given)
+    except SignatureError:
+        return None
+
+
+def _struct_type(cls: type[Any]) -> Type | None:
+    """A named tuple class or frozen dataclass whose fields are all annotated with device types."""
+    try:
+        hints = get_type_hints(cls)
+    except Exception:  # as above
+        return None
+    names = struct_fields(cls)
+    items = [annotated_type(hints.get(name, "?"), {}) for name in names]
+    if None in items:
+        return None
+    return StructType(cls.__name__, names, tuple(items), issubclass(cls, tuple))  # type: ignore[arg-type]

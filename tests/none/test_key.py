@@ -17,6 +17,7 @@ import pytest
 from helpers.modules import write_module
 from sterna.image.key import base_key, kernel_key
 from sterna.options import CompileOptions
+from sterna.overlays import Overlay, Tables, register, remove
 from sterna.source.captures import scan
 from sterna.targets.base import Limits, Target
 from sterna.types import FLOAT32, FLOAT64, INT32, PYINT, ArrayType, LiteralType, Type
@@ -195,12 +196,26 @@ def test_an_option_at_its_default_is_no_option() -> None:
 
 
 def test_overlays_count() -> None:
-    found = scan(simple)
-    keys = {
-        base_key(found, TYPES, TARGET, OPTIONS, overlays)
-        for overlays in ({}, {"math.sin": "a"}, {"math.sin": "b"}, {"math.cos": "a"})
-    }
-    assert len(keys) == 4
+    def one(x: Any) -> Any:
+        return x
+
+    def two(x: Any) -> Any:
+        return x + x
+
+    keys = [key_of(calling)]
+    for table, definition in (("device", one), ("device", two), ("fake", one)):
+        register(Overlay(simple, table, "", (definition,)))
+        try:
+            found = scan(calling, tables=Tables(("fake", "device")))
+        finally:
+            remove(simple, table)
+        assert list(found.overlays) == [f"globals:simple → override:{table}"]
+        keys.append(base_key(found, TYPES, TARGET, OPTIONS))
+    assert len(set(keys)) == 4
+
+
+def calling(x: Any, n: Any) -> Any:
+    return simple(x, n)
 
 
 def test_versions_make_the_second_step() -> None:
@@ -284,6 +299,7 @@ import sys
 sys.path[:0] = sys.argv[1:3]
 from sterna.image.key import base_key, kernel_key
 from sterna.options import CompileOptions
+from sterna.overlays import Overlay, Tables, register, remove
 from sterna.source.captures import scan
 from sterna.types import PYINT
 import job

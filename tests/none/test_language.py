@@ -12,14 +12,15 @@ from sterna import language
 from sterna.errors import DeviceOnlyError
 from sterna.interpreter.operations import DeviceThread
 from sterna.language.names import INTRINSICS, OPERATIONS, VECTORS
+from sterna.overlays import DEVICE, method_table
 
 
 def test_every_public_name_is_in_the_list_once():
     marked = {
-        item.__sterna_intrinsic__
+        found.operation
         for name in language.__all__
-        for item in [getattr(language, name)]
-        if hasattr(item, "__sterna_intrinsic__") and item is not sterna.bfloat16
+        for found in [method_table(DEVICE).find(getattr(language, name))]
+        if found is not None and found.subject is not sterna.bfloat16
     }
     spaces = {f"{space}.{name}" for space in ("shared", "local", "atomic") for name in getattr(language, space).__all__}
     assert marked | spaces == set(INTRINSICS)

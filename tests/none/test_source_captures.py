@@ -21,6 +21,7 @@ import sterna.language.atomic as atomic_module
 import sterna.language.index as index_module
 from helpers.modules import write_module
 from sterna.errors import SourceError
+from sterna.overlays import HOST_TABLES
 from sterna.source.captures import Capture, CaptureKind, Scan, scan
 from sterna.source.classify import classify
 from sterna.source.constants import constant_text
@@ -115,9 +116,9 @@ OBJECTS = [
 INTRINSICS = {
     "builtins.len": len, "builtins.range": range, "builtins.int": int, "builtins.print": print, "math.sin": math.sin,
     "cmath.exp": cmath.exp, "numpy.sin": np.sin, "numpy.where": np.where, "numpy.float32": np.float32,
-    "numpy.int64": np.int64, "sterna.grid": index_module.grid, "sterna.thread_idx": index_module.threadIdx,
-    "sterna.atomic.add": atomic_module.add,
+    "numpy.int64": np.int64,
 }  # fmt: skip
+LANGUAGE = {"grid": index_module.grid, "thread_idx": index_module.threadIdx, "atomic.add": atomic_module.add}
 
 
 @pytest.mark.parametrize("value", CONSTANTS, ids=repr)
@@ -142,6 +143,19 @@ def test_abstract_numpy_classes_are_plain_classes(recwarn: pytest.WarningsRecord
 def test_intrinsics(name: str) -> None:
     found = classify(INTRINSICS[name])
     assert (found.kind, found.key) == (Kind.INTRINSIC, f"intrinsic:{name}")
+
+
+@pytest.mark.parametrize("name", LANGUAGE)
+def test_names_of_the_language_are_decided_by_the_method_tables(name: str) -> None:
+    used = LANGUAGE[name]
+
+    def kernel() -> Any:
+        return used
+
+    (capture,) = scan(kernel).captures
+    assert (capture.kind, capture.key) == (Kind.INTRINSIC, f"intrinsic:sterna.{name}")
+    (capture,) = scan(kernel, tables=HOST_TABLES).captures
+    assert (capture.kind, capture.key) == (Kind.STUB, f"stub:{name}")
 
 
 def test_an_impostor_is_no_intrinsic() -> None:

@@ -29,8 +29,6 @@ KEY_SCHEMA = 1
 CODEGEN_SCHEMA = 4
 """Bumped when Sterna's own frontend, passes or code generation make other code from the same input."""
 
-_NOTHING: Mapping[str, str] = {}
-
 
 class _Fields:
     """Bytes to hash: each field with its label and both their lengths, so that no two lists run together."""
@@ -52,22 +50,19 @@ def base_key(
     types: tuple[Type, ...],
     target: Target,
     options: CompileOptions,
-    overlays: Mapping[str, str] = _NOTHING,
 ) -> str:
     """Key of a job without the compiler's versions.
 
     Parameters
     ----------
     scan : Scan
-        The kernel with all it reaches and captures.
+        The kernel with all it reaches and captures, and the overlays in force for it.
     types : tuple of Type
         Argument types.
     target : Target
         With its architecture.
     options : CompileOptions
         All of them, with the strategy that was chosen.
-    overlays : mapping of str to str
-        Overlays in force for device code: what is replaced → digest of the replacement.
 
     Returns
     -------
@@ -84,7 +79,7 @@ def base_key(
     fields.add("arguments", str(len(types)))
     for found in types:
         fields.add("argument", str(found))
-    for name, text in sorted(overlays.items()):
+    for name, text in sorted(scan.overlays.items()):
         fields.add(f"overlay {name}", text)
     for reached in scan.functions:
         _add_function(fields, reached)

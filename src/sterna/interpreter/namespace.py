@@ -6,7 +6,9 @@ are copies, made anew for each launch so that rebinding is noticed:
 * `math`, `cmath` and their functions get NumPy's meaning (`sterna.interpreter.mathematics`);
 * a captured array is read-only (NumPy) or a view (Sterna); a `sterna.Global` is its value;
 * an `IntEnum` member is an int, a kernel called as a function is its function;
-* functions reached, in any module, are treated alike.
+* functions reached, in any module, are treated alike;
+* a function with a definition in the method table of all devices is that definition (`sterna.overlays`): the
+  interpreter is of no target.
 """
 
 from __future__ import annotations
@@ -25,6 +27,9 @@ import numpy as np
 
 from sterna.interpreter.arrays import device_view, host_array
 from sterna.interpreter.mathematics import SHIMS, shim_module
+from sterna.language.device import choose_definition
+from sterna.overlays import DEVICE_TABLES, Overlay
+from sterna.source.paths import builtins_of, overlay_subject
 
 __all__ = ["Translation"]
 
@@ -61,31 +66,48 @@ class Translation:
         self._memo: dict[int, tuple[Any, Any]] = {}  # id → (host value, kept alive; device view)
         self._globals: dict[int, dict[str, Any]] = {}
 
-    def function(self, function: FunctionType) -> FunctionType:
-        """A copy of `function` over translated globals, closure and defaults."""
+    def function(self, function: FunctionType, within: Overlay | None = None) -> FunctionType:
+        """A copy of `function` over translated globals, closure and defaults.
+
+        `within` is what it is a definition of: that function has its own meaning in there.
+        """
         known = self._memo.get(id(function))
         if known is not None:
             return known[1]  # type: ignore[no-any-return]
         cells = tuple(CellType() for _ in function.__closure__ or ())
         namespace = self._globals.get(id(function.__globals__))
-        if namespace is None:
-            namespace = self._globals[id(function.__globals__)] = dict(function.__globals__)
+        if namespace is None or within is not None:
+            namespace = dict(function.__globals__)
+            if within is None:
+                self._globals[id(function.__globals__)] = namespace
         twin = FunctionType(function.__code__, namespace, function.__name__, None, cells or None)
         twin.__qualname__, twin.__module__ = function.__qualname__, function.__module__
         self._memo[id(function)] = (function, twin)
         names = frozenset(_names_in(function.__code__))
         for name in sorted(names & function.__globals__.keys()):
-            namespace[name] = self.value(function.__globals__[name], names)
+            namespace[name] = self._captured(function.__globals__[name], names, within)
+        for name, value in _overlaid_builtins(function, names):
+            namespace[name] = self._captured(value, names, within)
         for cell, original in zip(cells, function.__closure__ or (), strict=True):
             try:
-                cell.cell_contents = self.value(original.cell_contents, names)
+                cell.cell_contents = self._captured(original.cell_contents, names, within)
             except ValueError:  # an empty cell stays empty
                 continue
         if function.__defaults__ is not None:
-            twin.__defaults__ = tuple(self.value(item, names) for item in function.__defaults__)
+            twin.__defaults__ = tuple(self._captured(item, names, within) for item in function.__defaults__)
         if function.__kwdefaults__ is not None:
-            twin.__kwdefaults__ = {key: self.value(item, names) for key, item in function.__kwdefaults__.items()}
+            twin.__kwdefaults__ = {
+                key: self._captured(item, names, within) for key, item in function.__kwdefaults__.items()
+            }
         return twin
+
+    def _captured(self, value: Any, names: frozenset[str], within: Overlay | None) -> Any:
+        if within is not None:
+            if overlay_subject(value) is within.subject:
+                return self._plain_object(value, names)
+            if isinstance(value, ModuleType):
+                return self._module(value, names, within)
+        return self.value(value, names)
 
     def value(self, value: Any, names: frozenset[str] = frozenset()) -> Any:
         """What device code sees of a captured value; `names` are the attributes it may ask of a module."""
@@ -125,6 +147,20 @@ class Translation:
             return self._dataclass(value, names, captured)
         return self._convert_object(value, names)
 
+    def _definition(self, value: Any, overlay: Overlay) -> Any:
+        """What the method table of all devices puts in the place of a function."""
+        if overlay.operation:
+            return value
+        within = None if overlay.stub else overlay
+        twins = [self.function(definition, within) for definition in overlay.definitions]
+        if len(twins) == 1:
+            return twins[0]
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return twins[choose_definition(overlay, args, kwargs)](*args, **kwargs)
+
+        return call
+
     def _dataclass(self, value: Any, names: frozenset[str], captured: bool) -> Any:
         """A dataclass by value; a copy only if a field looks different to device code."""
         before = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
@@ -137,11 +173,17 @@ class Translation:
         return twin
 
     def _convert_object(self, value: Any, names: frozenset[str]) -> Any:
+        overlay = DEVICE_TABLES.find(overlay_subject(value)) if callable(value) else None
+        if overlay is not None:
+            return self._definition(value, overlay)
+        return self._plain_object(value, names)
+
+    def _plain_object(self, value: Any, names: frozenset[str]) -> Any:
         kernel = getattr(value, "__sterna_kernel__", None)
         if isinstance(kernel, FunctionType):
             return self.function(kernel)
         if isinstance(value, FunctionType):
-            own = (value.__module__ or "").partition(".")[0] in _OWN or hasattr(value, "__sterna_intrinsic__")
+            own = (value.__module__ or "").partition(".")[0] in _OWN
             return value if own else self.function(value)
         if getattr(value, "__sterna_global__", False):
             return _global_value(value)
@@ -152,20 +194,42 @@ class Translation:
             return SimpleNamespace(**{name: int(member) for name, member in value.__members__.items()})
         return SHIMS.get(value, value) if _hashable(value) else value
 
-    def _module(self, module: ModuleType, names: frozenset[str]) -> Any:
-        if module in (math, cmath):
-            return shim_module(module)
-        if module.__name__.partition(".")[0] in _OWN and not module.__name__.startswith("sterna_"):
-            return module
+    def _module(self, module: ModuleType, names: frozenset[str], within: Overlay | None = None) -> Any:
+        own = module.__name__.partition(".")[0] in _OWN and not module.__name__.startswith("sterna_")
+        if own or module in (math, cmath):
+            return self._known_module(module, names, within)
         view = ModuleType(module.__name__, module.__doc__)
         vars(view).update(vars(module))
         known = self._memo.get(id(module))
-        if known is not None:
+        if known is not None and within is None:
             view = known[1]
-        self._memo[id(module)] = (module, view)
+        if within is None:
+            self._memo[id(module)] = (module, view)
         for name in sorted(names & vars(module).keys()):
-            vars(view)[name] = self.value(vars(module)[name], names)
+            vars(view)[name] = self._captured(vars(module)[name], names, within)
         return view
+
+    def _known_module(self, module: ModuleType, names: frozenset[str], within: Overlay | None) -> Any:
+        """A module that device code knows, with the functions that have other definitions there."""
+        known = shim_module(module) if module in (math, cmath) else module
+        others = {}
+        for name in sorted(names & vars(module).keys()):
+            overlay = DEVICE_TABLES.find(vars(module)[name])
+            if overlay is not None and not overlay.operation and overlay is not within:
+                others[name] = self.value(vars(module)[name], names)
+        if not others:
+            return known
+        view = ModuleType(module.__name__, module.__doc__)
+        vars(view).update({**vars(known), **others})
+        return view
+
+
+def _overlaid_builtins(function: FunctionType, names: frozenset[str]) -> Iterator[tuple[str, Any]]:
+    """Built-ins that a function reads and that have another definition on devices."""
+    known = builtins_of(function)
+    for name in sorted(names & known.keys() - function.__globals__.keys()):
+        if DEVICE_TABLES.find(known[name]) is not None:
+            yield name, known[name]
 
 
 def _global_value(source: Any) -> Any:

@@ -1,8 +1,8 @@
 """The kernel language: what device code may say beyond Python itself.
 
 Ordinary Python functions and objects, re-exported by `sterna`.  On the host they raise
-`DeviceOnlyError`; in device code the compiler knows them by `__sterna_intrinsic__`, and in
-`sterna.interpret` they do the real thing.
+`DeviceOnlyError`; for device code each stands in the method table of all devices (`sterna.overlays`) as a named
+operation, and in `sterna.interpret` they do the real thing.
 """
 
 from sterna.language import atomic, local, shared

@@ -1,7 +1,7 @@
 """Where an intrinsic's meaning comes from on the host: nowhere, or the interpreter's thread.
 
-Device code never runs these bodies: the compiler recognises an intrinsic by its attribute
-`__sterna_intrinsic__` (its *table name*) and a target overlays it.  On the host a call looks for the
+Device code never runs these bodies: an intrinsic is an entry of the method table of all devices
+(`sterna.overlays`), where the function object stands for a named operation.  On the host a call looks for the
 implementations that `sterna.interpret` put in place for the calling thread; with none there it raises
 `DeviceOnlyError`, so a kernel helper called by mistake on the host says so instead of giving a number.
 """
@@ -15,8 +15,9 @@ from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 from sterna.errors import DeviceOnlyError
+from sterna.overlays import DEVICE, Overlay, register
 
-__all__ = ["Implementations", "active", "intrinsic", "perform", "running"]
+__all__ = ["Implementations", "active", "intrinsic", "overlay_operation", "perform", "running"]
 
 Implementations = Mapping[str, Callable[..., Any]]
 """Table name → what it does for one thread of an interpreted launch."""
@@ -79,7 +80,7 @@ def intrinsic(name: str, result: str) -> Callable[[F], F]:
     Returns
     -------
     callable
-        A function with the same signature and docstring, `__sterna_intrinsic__` and `__sterna_result__`.
+        A function with the same signature and docstring, and `__sterna_result__`.
     """
 
     def mark(function: F) -> F:
@@ -87,9 +88,14 @@ def intrinsic(name: str, result: str) -> Callable[[F], F]:
         def call(*args: Any, **kwargs: Any) -> Any:
             return perform(name, *args, **kwargs)
 
-        marked = cast(Any, call)
-        marked.__sterna_intrinsic__ = name
-        marked.__sterna_result__ = result
+        cast(Any, call).__sterna_result__ = result
+        code = cast(Any, function).__code__
+        overlay_operation(call, name, (code.co_filename, code.co_firstlineno))
         return cast(F, call)
 
     return mark
+
+
+def overlay_operation(subject: Any, name: str, place: tuple[str, int] = (__file__, 1)) -> None:
+    """Make `subject` stand for the operation `name` in device code of all targets."""
+    register(Overlay(subject, DEVICE, name, (), place, name))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from sterna.language.context import overlay_operation
+
 __all__ = [
     "StorageType", "bfloat16", "bool_", "complex128", "complex64", "float16", "float32", "float64", "int16", "int32",
     "int64", "int8", "uint16", "uint32", "uint64", "uint8",
@@ -21,11 +23,11 @@ class StorageType:
         Bytes of one element.
     """
 
-    __slots__ = ("__sterna_intrinsic__", "itemsize", "name")
+    __slots__ = ("itemsize", "name")
 
     def __init__(self, name: str, itemsize: int) -> None:
         self.name, self.itemsize = name, itemsize
-        self.__sterna_intrinsic__ = name  # to the compiler it is a name of the language, as the functions are
+        overlay_operation(self, name)  # to the compiler it is a name of the language, as the functions are
 
     def __repr__(self) -> str:
         return f"sterna.{self.name}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from sterna.language.context import intrinsic, perform
+from sterna.language.context import intrinsic, overlay_operation, perform
 from sterna.language.sync import grid_sync
 
 __all__ = ["blockDim", "blockIdx", "grid", "gridDim", "gridsize", "laneid", "threadIdx", "warpsize"]
@@ -71,25 +71,26 @@ class ThreadVector:
         The components; `x` varies fastest among the threads of a block.
     """
 
-    __slots__ = ("__sterna_intrinsic__", "_shown")
+    __slots__ = ("_shown", "name")
 
     def __init__(self, name: str, shown: str) -> None:
-        self.__sterna_intrinsic__, self._shown = name, shown
+        self.name, self._shown = name, shown
+        overlay_operation(self, name)
 
     @property
     def x(self) -> int:
         """Component along the fastest axis."""
-        return int(perform(f"{self.__sterna_intrinsic__}.x"))
+        return int(perform(f"{self.name}.x"))
 
     @property
     def y(self) -> int:
         """Component along the second axis."""
-        return int(perform(f"{self.__sterna_intrinsic__}.y"))
+        return int(perform(f"{self.name}.y"))
 
     @property
     def z(self) -> int:
         """Component along the slowest axis."""
-        return int(perform(f"{self.__sterna_intrinsic__}.z"))
+        return int(perform(f"{self.name}.z"))
 
     def __repr__(self) -> str:
         return f"sterna.{self._shown}"
@@ -98,14 +99,15 @@ class ThreadVector:
 class ThreadValue:
     """An int that differs by thread, read by its plain name; behaves as that int in arithmetic."""
 
-    __slots__ = ("__sterna_intrinsic__", "__sterna_result__")
+    __slots__ = ("__sterna_result__", "name")
     __array_ufunc__ = None  # NumPy scalars leave mixed arithmetic to the reflected methods below
 
     def __init__(self, name: str) -> None:
-        self.__sterna_intrinsic__, self.__sterna_result__ = name, "int"
+        self.name, self.__sterna_result__ = name, "int"
+        overlay_operation(self, name)
 
     def __index__(self) -> int:
-        return int(perform(self.__sterna_intrinsic__))
+        return int(perform(self.name))
 
     def __int__(self) -> int:
         return self.__index__()
@@ -117,10 +119,10 @@ class ThreadValue:
         return bool(self.__index__())
 
     def __hash__(self) -> int:
-        return hash(self.__sterna_intrinsic__)
+        return hash(self.name)
 
     def __repr__(self) -> str:
-        return f"sterna.{self.__sterna_intrinsic__}"
+        return f"sterna.{self.name}"
 
     def __neg__(self) -> int:
         return -self.__index__()

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from sterna.language import atomic, bits, index, local, shared, sync, warp
+from sterna.overlays import DEVICE, method_table
 
 __all__ = ["INTRINSICS", "OPERATIONS", "VECTORS"]
 
@@ -18,13 +19,17 @@ VECTORS = ("thread_idx", "block_idx", "block_dim", "grid_dim")
 """Table names of the three-component indices."""
 
 
-def _marked(module: ModuleType) -> dict[str, Any]:
-    objects = (getattr(module, name) for name in module.__all__)
-    return {item.__sterna_intrinsic__: item for item in objects}
+def _operations(module: ModuleType) -> dict[str, Any]:
+    """What the module registered for all devices, by the operation's name."""
+    table = method_table(DEVICE)
+    found = ((table.find(item), item) for item in (getattr(module, name) for name in module.__all__))
+    return {overlay.operation: item for overlay, item in found if overlay is not None}
 
 
 INTRINSICS: dict[str, Any] = {
-    name: item for module in (index, sync, shared, local, atomic, warp, bits) for name, item in _marked(module).items()
+    name: item
+    for module in (index, sync, shared, local, atomic, warp, bits)
+    for name, item in _operations(module).items()
 }
 """Table name → function or value object, in the order of the language's modules."""
 

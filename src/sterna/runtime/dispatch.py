@@ -18,6 +18,7 @@ from sterna.frozen import frozen
 from sterna.image.format import KernelImage
 from sterna.image.key import base_key, kernel_key
 from sterna.options import CompileOptions
+from sterna.overlays import tables_for
 from sterna.relocation.record import Manifest
 from sterna.relocation.resolve import Resolution, resolve_manifest
 from sterna.runtime.disjoint import DisjointPacker
@@ -135,7 +136,7 @@ class Dispatcher:
             return made
 
     def _make(self, device: Device, types: tuple[Type, ...], options: CompileOptions) -> Specialisation:
-        captures = scan(self.function)
+        captures = scan(self.function, tables=tables_for(device.target))
         packer = ArgumentPacker(self.name, self.names, types)
         strategy = options.strategy or device.target.strategies[0]
         if strategy not in device.target.strategies:
@@ -202,7 +203,7 @@ class Dispatcher:
                 f"kernel {self.name}: the strategy {strategy!r} needs a device; build with 'patch' or 'table'"
             )
         options = self.options.with_(over=over, strategy=strategy)
-        captures = scan(self.function)
+        captures = scan(self.function, tables=tables_for(target))
         base = base_key(captures, types, target, options)
         key = kernel_key(base, compiler_versions(target) or {})
         return CompileRequest(self.name, captures, types, _Place(target), options, strategy, key, _no_words)

@@ -15,9 +15,10 @@ from sterna.image.format import KernelImage
 from sterna.image.key import base_key
 from sterna.image.search import Outcome, Request, SearchPath, default_search_path
 from sterna.options import CompileOptions
+from sterna.overlays import tables_for
 from sterna.runtime import stats
 from sterna.runtime.signature import signature_text
-from sterna.source.captures import Scan
+from sterna.source.captures import Scan, scan
 from sterna.source.index import set_stores
 from sterna.targets.base import Target
 from sterna.targets.registry import compiler_versions
@@ -136,7 +137,7 @@ def _find_older(
         if place not in shipped:
             continue
         older = find_target(place)
-        base = base_key(captures, types, older, options)
+        base = base_key(scan(captures.kernel.function, captures, tables_for(older)), types, older, options)
         outcome = search.find(
             Request(request.module, request.name, place, base, compiler_versions(older), request.signature)
         )

@@ -2,9 +2,10 @@
 
 One breadth-first walk over live objects, from the kernel's function through every function it can name, in any
 file.  Both the key (I8) and the frontend read the same `Scan`; both therefore see the same code and the same
-captures.  Functions are numbered in order of discovery by identity, so that two names of one function
-are one function, and the numbers say so in the key.  Facts of known code come from the index: a scan then
-touches no file.
+captures.  A function that the job's method tables give another definition is followed into that one
+(`sterna.overlays`), so a scan belongs to the tables it was made with.  Functions are numbered in order of discovery by
+identity, so that two names of one function are one function, and the numbers say so in the key.  Facts of known code
+come from the index: a scan then touches no file.
 """
 
 from __future__ import annotations
@@ -18,11 +19,19 @@ import numpy as np
 
 from sterna.errors import SourceError
 from sterna.frozen import field, frozen
-from sterna.source.classify import CaptureKind, Classified, classify
+from sterna.overlays import DEVICE_TABLES, Overlay, Tables, stub_name
+from sterna.source.classify import CaptureKind, Classified, classify, intrinsic
 from sterna.source.constants import fields_of
 from sterna.source.facts import FunctionFacts, facts_of
-from sterna.source.guards import MISSING, Guard, make_check
-from sterna.source.paths import builtins_of, defaults_of, extend_path, module_name, underlying_function
+from sterna.source.guards import MISSING, Guard, TableGuard, make_check
+from sterna.source.paths import (
+    builtins_of,
+    defaults_of,
+    extend_path,
+    module_name,
+    overlay_subject,
+    underlying_function,
+)  # fmt: skip
 from sterna.types import OPAQUE, StructType, TupleType, Type
 
 __all__ = ["MAX_FUNCTIONS", "Capture", "CaptureKind", "Reached", "Scan", "scan"]
@@ -51,7 +60,7 @@ class Capture:
     type : Type or None
         Device type, where it has one.
     function : int or None
-        Ordinal of the function, for FUNCTION.
+        Ordinal of the function, for FUNCTION: of the one that stands for it in the job's method tables.
     key : str
         Deterministic text of all that the code depends on.
     items : tuple of Capture
@@ -61,6 +70,10 @@ class Capture:
         at each access (I7).
     note : str
         Why it is not what might be expected (an unsupported dtype, a function without source).
+    overlay : Overlay or None
+        The entry of the job's method tables that decides what it is.
+    overloads : tuple of int
+        Ordinals of an overload set.
     """
 
     owner: int
@@ -74,6 +87,8 @@ class Capture:
     items: tuple[Capture, ...] = ()
     nameable: bool = True
     note: str = ""
+    overlay: Overlay | None = None
+    overloads: tuple[int, ...] = ()
 
     # by identity: values of any kind are inside
     __eq__ = object.__eq__
@@ -81,12 +96,15 @@ class Capture:
 
 
 class Reached:
-    """One function of the device code: ordinal, path from the kernel, live function, facts."""
+    """One function of the device code: ordinal, path from the kernel, live function, facts; what it overlays if any."""
 
-    __slots__ = ("facts", "function", "ordinal", "path")
+    __slots__ = ("facts", "function", "ordinal", "overlay", "path")
 
-    def __init__(self, ordinal: int, path: str, function: FunctionType, facts: FunctionFacts) -> None:
+    def __init__(
+        self, ordinal: int, path: str, function: FunctionType, facts: FunctionFacts, overlay: Overlay | None = None
+    ) -> None:
         self.ordinal, self.path, self.function, self.facts = ordinal, path, function, facts
+        self.overlay = overlay
 
     @property
     def name(self) -> str:
@@ -113,12 +131,18 @@ class Scan:
         What must still hold for this scan to be right; `holds` checks them all.
     missing : tuple of (int, str)
         Owner and chain of names that exist nowhere.
+    tables : Tables
+        The method tables it was made with.
+    table_guard : TableGuard or None
+        What they must still say for this scan to be right.
     """
 
     functions: tuple[Reached, ...]
     captures: tuple[Capture, ...]
     guards: tuple[Guard, ...]
     missing: tuple[tuple[int, str], ...] = ()
+    tables: Tables = DEVICE_TABLES
+    table_guard: TableGuard | None = None
     _index: dict[tuple[int, str], Capture] = field(default_factory=dict)
     _checks: list[Callable[[], bool]] = field(default_factory=list)
 
@@ -131,7 +155,7 @@ class Scan:
     def holds(self) -> bool:
         """True while nothing the scan relied on was rebound; well below a microsecond for most kernels."""
         if not self._checks:
-            self._checks.append(make_check(self.guards))
+            self._checks.append(make_check(self.guards, self.table_guard))
         return self._checks[0]()
 
     def __repr__(self) -> str:
@@ -141,6 +165,11 @@ class Scan:
     def kernel(self) -> Reached:
         """The kernel's own function."""
         return self.functions[0]
+
+    @property
+    def overlays(self) -> dict[str, str]:
+        """Overlays in force: path of the definition → its table and the digest of its source."""
+        return {r.path: f"{r.overlay.table} {r.facts.digest}" for r in self.functions if r.overlay is not None}
 
     @property
     def unnameable(self) -> tuple[str, ...]:
@@ -183,7 +212,7 @@ class Scan:
         return self._index.get((owner, f"default:{parameter}"))
 
 
-def scan(function: FunctionType, previous: Scan | None = None) -> Scan:
+def scan(function: FunctionType, previous: Scan | None = None, tables: Tables = DEVICE_TABLES) -> Scan:
     """Scan a kernel.
 
     Parameters
@@ -192,6 +221,8 @@ def scan(function: FunctionType, previous: Scan | None = None) -> Scan:
         The kernel's Python function.
     previous : Scan, optional
         An earlier scan of it, given back if nothing was rebound since.
+    tables : Tables
+        The job's method tables (`sterna.overlays.tables_for`).
 
     Raises
     ------
@@ -199,9 +230,10 @@ def scan(function: FunctionType, previous: Scan | None = None) -> Scan:
         If the kernel's own source facts cannot be had.  A captured function of which they cannot is an opaque
         object, with the reason as its `note`.
     """
-    if previous is not None and previous.kernel.function is function and previous.holds():
+    same = previous is not None and previous.kernel.function is function and previous.tables == tables
+    if previous is not None and same and previous.holds():
         return previous
-    return _Scanner(function).run()
+    return _Scanner(function, tables).run()
 
 
 @frozen
@@ -215,7 +247,9 @@ class _Place:
 
 
 class _Scanner:
-    def __init__(self, function: FunctionType) -> None:
+    def __init__(self, function: FunctionType, tables: Tables) -> None:
+        self.tables = tables
+        self.subjects: dict[int, Any] = {}
         self.functions = [Reached(0, "", function, facts_of(function))]
         self.ordinals = {id(function): 0}
         self.captures: list[Capture] = []
@@ -225,7 +259,11 @@ class _Scanner:
     def run(self) -> Scan:
         for reached in self.functions:  # grows while it is walked: breadth first
             self._scan_one(reached)
-        return Scan(tuple(self.functions), tuple(self.captures), tuple(self.guards.values()), tuple(self.missing))
+        tables = TableGuard(self.subjects.values())
+        return Scan(
+            tuple(self.functions), tuple(self.captures), tuple(self.guards.values()), tuple(self.missing), self.tables,
+            tables,
+        )  # fmt: skip
 
     def _scan_one(self, reached: Reached) -> None:
         function = reached.function
@@ -323,6 +361,9 @@ class _Scanner:
         self.captures.append(self._capture(owner, place))
 
     def _capture(self, owner: int, place: _Place) -> Capture:
+        overlay = self._overlay(owner, place.value) if callable(place.value) or stub_name(place.value) else None
+        if overlay is not None:
+            return self._overlaid(owner, place, overlay)
         found = classify(place.value)
         if found.kind is CaptureKind.FUNCTION:
             return self._function_capture(owner, place)
@@ -342,6 +383,48 @@ class _Scanner:
             owner, place.chain, place.path, found.kind, place.value, kind_type, None, key, items, nameable, found.note
         )
 
+    def _overlay(self, owner: int, value: Any) -> Overlay | None:
+        """What the job's tables say of a function that `owner` names.
+
+        A definition that names what it stands for means the next one: of a less specific table, or the host's; one
+        that has no meaning on the host means itself.
+        """
+        subject = overlay_subject(value)
+        self.subjects[id(subject)] = subject
+        own = self.functions[owner].overlay
+        if own is None or own.subject is not subject:
+            return self.tables.find(subject)
+        found = self.tables.find(subject, behind=own.table)
+        return own if found is None and own.stub else found
+
+    def _overlaid(self, owner: int, place: _Place, overlay: Overlay) -> Capture:
+        """A capture that a method table gives its meaning."""
+        if overlay.operation:
+            found = intrinsic(f"sterna.{overlay.operation}")
+            return Capture(
+                owner, place.chain, place.path, found.kind, place.value, None, None, found.key, overlay=overlay
+            )
+        path = extend_path(place.path, f"override:{overlay.table}")
+        several = len(overlay.definitions) > 1
+        ordinals = []
+        for number, definition in enumerate(overlay.definitions):
+            ordinal = self.ordinals.get(id(definition))
+            if ordinal is None:
+                step = extend_path(path, f"item:{number}") if several else path
+                refused = self._reach(definition, step, overlay)
+                if refused.kind is not CaptureKind.FUNCTION:
+                    return Capture(
+                        owner, place.chain, place.path, refused.kind, place.value, refused.type, None, refused.key,
+                        nameable=place.nameable, note=refused.note, overlay=overlay,
+                    )  # fmt: skip
+                ordinal = self.ordinals[id(definition)]
+            ordinals.append(ordinal)
+        key = "function:" + ",".join(map(str, ordinals))
+        return Capture(
+            owner, place.chain, place.path, CaptureKind.FUNCTION, place.value, None, ordinals[0], key,
+            nameable=place.nameable, overlay=overlay, overloads=tuple(ordinals) if several else (),
+        )  # fmt: skip
+
     def _function_capture(self, owner: int, place: _Place) -> Capture:
         function = underlying_function(place.value)
         ordinal = self.ordinals.get(id(function))
@@ -355,7 +438,7 @@ class _Scanner:
             nameable=place.nameable, note=found.note,
         )  # fmt: skip
 
-    def _reach(self, function: FunctionType, path: str) -> Classified:
+    def _reach(self, function: FunctionType, path: str, overlay: Overlay | None = None) -> Classified:
         """Number a function met for the first time; an opaque object if its source facts cannot be had."""
         note = f"the kernel reaches more than {MAX_FUNCTIONS} functions"
         if len(self.functions) < MAX_FUNCTIONS:
@@ -365,7 +448,8 @@ class _Scanner:
                 note = str(error)
             else:
                 ordinal = self.ordinals[id(function)] = len(self.functions)
-                self.functions.append(Reached(ordinal, path, function, facts))
+                overlay = overlay or self.tables.defined_by(function)
+                self.functions.append(Reached(ordinal, path, function, facts, overlay))
                 return Classified(CaptureKind.FUNCTION, None, "")
         return Classified(CaptureKind.OBJECT, OPAQUE, "object", note)
 

@@ -1,6 +1,7 @@
 """What a captured value is to device code, decided by the live value alone.
 
-The frontend and the key both take the answer from here, so they cannot disagree.
+The frontend and the key both take the answer from here, so they cannot disagree.  What a job's method tables put in
+a function's place is not decided here: the scan asks them first (`sterna.source.captures`).
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from typing import Any
 import numpy as np
 
 from sterna.frozen import frozen
+from sterna.overlays import stub_name
 from sterna.source.constants import MAX_LEAVES, constant_text, is_struct, leaf_count, shape_text
 from sterna.source.paths import underlying_function
 from sterna.types import OPAQUE, TYPE_TAG, ArrayType, RecordRefType, Scalar, Type, from_dtype
 
-__all__ = ["CaptureKind", "Classified", "classify"]
+__all__ = ["CaptureKind", "Classified", "classify", "intrinsic"]
 
 
 class CaptureKind(Enum):
@@ -32,6 +34,8 @@ class CaptureKind(Enum):
     """A tuple, named tuple or frozen dataclass with other captures among its items (`Capture.items`)."""
     FUNCTION = "function"
     """A Python function or another kernel: device code, scanned as well."""
+    STUB = "stub"
+    """A function that exists on devices only, and not on this job's."""
     INTRINSIC = "intrinsic"
     """Something the compiler knows by name: the language's own, a built-in, `math`, NumPy."""
     TYPE = "type"
@@ -74,6 +78,9 @@ def classify(value: Any) -> Classified:
     cls = type(value)
     if cls in _CONSTANT_TYPES:
         return _constant(value, constant_text(value) or "")
+    stub = stub_name(value)
+    if stub:
+        return Classified(CaptureKind.STUB, None, f"stub:{stub}")
     if cls is FunctionType:
         return _classify_function(value)
     if cls is ModuleType or isinstance(value, ModuleType):
@@ -84,9 +91,6 @@ def classify(value: Any) -> Classified:
         return _known_name(value)
     if issubclass(cls, np.ndarray | np.generic):  # not isinstance: a mock may claim to be one
         return _classify_numpy(value)
-    name = _marker(value, "__sterna_intrinsic__")
-    if isinstance(name, str):
-        return _intrinsic(f"sterna.{name}")
     if underlying_function(value) is not None:
         return Classified(CaptureKind.FUNCTION, None, "function")
     try:
@@ -112,7 +116,8 @@ def _constant(value: Any, text: str) -> Classified:
     return Classified(CaptureKind.CONSTANT, found, text)
 
 
-def _intrinsic(name: str) -> Classified:
+def intrinsic(name: str) -> Classified:
+    """What the compiler knows by this name."""
     found = _KNOWN.get(name)
     if found is None:
         found = _KNOWN[name] = Classified(CaptureKind.INTRINSIC, None, f"intrinsic:{name}")
@@ -120,12 +125,9 @@ def _intrinsic(name: str) -> Classified:
 
 
 def _classify_function(value: FunctionType) -> Classified:
-    name = value.__dict__.get("__sterna_intrinsic__")
-    if isinstance(name, str):
-        return _intrinsic(f"sterna.{name}")
     module = value.__module__
     if isinstance(module, str) and (module == "numpy" or module.startswith("numpy.")):
-        return _intrinsic(f"{module}.{value.__qualname__}")
+        return intrinsic(f"{module}.{value.__qualname__}")
     return Classified(CaptureKind.FUNCTION, None, "function")
 
 
@@ -133,12 +135,12 @@ def _known_name(value: Any) -> Classified:
     """A built-in function or NumPy ufunc, if it is the one its name says; else an object."""
     name = getattr(value, "__name__", "")
     if isinstance(value, np.ufunc):
-        return _intrinsic(f"numpy.{name}") if getattr(np, name, None) is value else _OBJECT
+        return intrinsic(f"numpy.{name}") if getattr(np, name, None) is value else _OBJECT
     module = getattr(value, "__module__", None)
     if module == "builtins" and getattr(builtins, name, None) is value:
-        return _intrinsic(f"builtins.{name}")
+        return intrinsic(f"builtins.{name}")
     if module in _LIBRARIES and getattr(value.__self__, name, None) is value:
-        return _intrinsic(f"{module}.{name}")
+        return intrinsic(f"{module}.{name}")
     return _OBJECT
 
 
@@ -148,9 +150,6 @@ def _classify_class(value: type) -> Classified:
             return Classified(CaptureKind.INTRINSIC, TYPE_TAG, f"intrinsic:numpy.{from_dtype(np.dtype(value))}")
         except (KeyError, TypeError):
             return Classified(CaptureKind.TYPE, TYPE_TAG, f"type:{value.__name__}")
-    name = value.__dict__.get("__sterna_intrinsic__")
-    if isinstance(name, str):
-        return Classified(CaptureKind.INTRINSIC, TYPE_TAG, f"intrinsic:sterna.{name}")
     if value.__module__ == "builtins" and not issubclass(value, BaseException):
         if getattr(builtins, value.__name__, None) is value:
             return Classified(CaptureKind.INTRINSIC, TYPE_TAG, f"intrinsic:builtins.{value.__name__}")
@@ -234,7 +233,7 @@ def _classify_protocol(value: Any) -> Classified:
     if isinstance(module, str) and module.split(".")[0] == "numpy" and callable(value):
         name = _marker(value, "__qualname__") or _marker(value, "__name__")
         own = isinstance(name, str) and _marker(sys.modules.get(module), name) is value
-        return _intrinsic(f"{module}.{name}") if own else _OBJECT
+        return intrinsic(f"{module}.{name}") if own else _OBJECT
     if getattr(cls, "__sterna_array__", False) is True:
         return _buffer(value)
     if hasattr(cls, "__cuda_array_interface__"):

@@ -1,7 +1,7 @@
 """Guards: what a scan relied on, checked by identity at every launch.
 
 Python's meaning of a name holds: a global, closure variable, module or class attribute, default or function body
-that is rebound between two launches is noticed.
+that is rebound between two launches is noticed; so is a change of the method tables that concerns it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from sterna.frozen import frozen
+from sterna.overlays import Overlay, changes, overlays_of
 
-__all__ = ["MISSING", "Guard", "make_check"]
+__all__ = ["MISSING", "Guard", "TableGuard", "make_check"]
 
 
 class _Missing:
@@ -57,7 +58,38 @@ class Guard:
         return found is self.expected
 
 
-def make_check(guards: Iterable[Guard]) -> Callable[[], bool]:
+class TableGuard:
+    """The expectation that method tables say of some functions what they said when they were scanned.
+
+    A change elsewhere costs one look at these functions; with none, a check is one comparison.
+
+    Parameters
+    ----------
+    subjects : iterable of object
+        The functions, as method tables know them.
+    """
+
+    __slots__ = ("_expected", "_subjects", "seen")
+
+    def __init__(self, subjects: Iterable[Any]) -> None:
+        self.seen = [changes[0]]
+        self._subjects = tuple(subjects)
+        self._expected = self._found()
+
+    def _found(self) -> tuple[tuple[Overlay, ...], ...]:
+        return tuple(overlays_of(subject) for subject in self._subjects)
+
+    def holds(self) -> bool:
+        """True if what the tables say of these functions is unchanged."""
+        now = changes[0]
+        if now is not self.seen[0]:
+            if self._found() != self._expected:
+                return False
+            self.seen[0] = now
+        return True
+
+
+def make_check(guards: Iterable[Guard], tables: TableGuard | None = None) -> Callable[[], bool]:
     """One function that checks all guards.
 
     Its body is generated, one comparison a guard: half the time of the same checks in loops over tuples,
@@ -74,6 +106,9 @@ def make_check(guards: Iterable[Guard]) -> Callable[[], bool]:
         return name
 
     tests = [_test(guard, name_of) for guard in guards] or ["True"]
+    if tables is not None:
+        unchanged = f"{name_of(changes)}[0] is {name_of(tables.seen)}[0]"
+        tests.append(f"({unchanged} or {name_of(tables.holds)}())")
     source = (
         f"def make({', '.join(names)}):\n"
         "    def check():\n"

@@ -9,6 +9,7 @@ closure    a free variable of that function
 default    the default of one of its parameters
 attr       an attribute of a module, a class or a field of a frozen dataclass
 item       an item of a tuple
+override   what stands for the function reached in the method table of that name
 type       the class of the value reached (no name)
 =========  =====================================================================
 
@@ -20,9 +21,11 @@ from __future__ import annotations
 from types import FunctionType, ModuleType
 from typing import Any, cast
 
+from sterna.overlays import method_table
+
 __all__ = [
-    "EXEC_MODULE", "SEPARATOR", "builtins_of", "defaults_of", "extend_path", "module_name", "type_of_path",
-    "underlying_function", "walk",
+    "EXEC_MODULE", "SEPARATOR", "builtins_of", "defaults_of", "extend_path", "module_name", "overlay_subject",
+    "type_of_path", "underlying_function", "walk",
 ]  # fmt: skip
 
 SEPARATOR = " → "
@@ -56,6 +59,11 @@ def underlying_function(value: Any) -> FunctionType | None:
     except Exception:  # a property of the user's object may raise anything
         return None
     return inner if type(inner) is FunctionType else None
+
+
+def overlay_subject(value: Any) -> Any:
+    """What a value is looked up as in method tables: a kernel stands for its function."""
+    return underlying_function(value) or value
 
 
 def walk(function: FunctionType, path: str) -> Any:
@@ -138,6 +146,13 @@ def _type(value: Any, name: str) -> Any:
     return type(value)
 
 
+def _override(value: Any, name: str) -> Any:
+    found = method_table(name).find(overlay_subject(value))
+    if found is None or not found.definitions:
+        raise LookupError(f"the method table {name} has no definition of it")
+    return found.definitions[0] if len(found.definitions) == 1 else found.definitions
+
+
 _STEPS = {
     "globals": _global,
     "builtins": _builtin,
@@ -145,6 +160,7 @@ _STEPS = {
     "default": _default,
     "attr": _attribute,
     "item": _item,
+    "override": _override,
     "type": _type,
 }
 

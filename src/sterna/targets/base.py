@@ -12,13 +12,13 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sterna.frozen import frozen
-from sterna.relocation.record import RelocationRecord
 
 if TYPE_CHECKING:
     import numpy as np
 
     from sterna.abi import ArgLayout
     from sterna.image.format import KernelImage
+    from sterna.relocation.record import RelocationRecord
 
 __all__ = ["Device", "ModuleLost", "Limits", "LoadedModule", "Target", "TargetCompiler", "TargetRuntime"]
 

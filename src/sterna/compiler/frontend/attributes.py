@@ -79,12 +79,13 @@ def _attribute_hint(value: Value) -> str:
 
 
 def _static_attribute(frame: Frame, node: ast.AST, value: Static, name: str) -> Value | None:
+    from sterna.compiler.frontend.rules import operation_of
     from sterna.compiler.frontend.rules.dtypes import static_attribute
-    from sterna.compiler.frontend.rules.language import vector_component
+    from sterna.compiler.frontend.rules.language import component
 
-    component = vector_component(value.value, name)
-    if component is not None:
-        return component
+    part = component(operation_of(frame, value), name)
+    if part is not None:
+        return part
     found = static_attribute(value.value, name)
     if found is not None:
         return found

@@ -11,8 +11,10 @@ import numpy as np
 from sterna.compiler.frontend.captures import constant_value
 from sterna.compiler.frontend.frame import Frame, tuple_items
 from sterna.compiler.frontend.functions import call_closure, call_function
+from sterna.compiler.frontend.overloads import call_overloaded, refuse_stub
 from sterna.compiler.frontend.values import BoundMethod, Closure, Rt, Static, Value, describe, struct_value
 from sterna.compiler.ir.nodes import HostRef
+from sterna.source.captures import CaptureKind
 from sterna.typeof import is_struct_class, struct_fields
 from sterna.types import OPAQUE, StructType
 
@@ -54,8 +56,6 @@ def _arguments(frame: Frame, node: ast.Call) -> tuple[list[Value], dict[str, Val
 
 def call_value(frame: Frame, node: ast.AST, function: Value, args: list[Value], keywords: dict[str, Value]) -> Value:
     """The value of calling `function`."""
-    from sterna.compiler.frontend.rules import find_rule
-
     if isinstance(function, Closure):
         return call_closure(frame, node, function, args, keywords)
     if isinstance(function, BoundMethod):
@@ -63,14 +63,26 @@ def call_value(frame: Frame, node: ast.AST, function: Value, args: list[Value], 
 
         return call_method(frame, node, function, args, keywords)
     if isinstance(function, Static):
-        rule = find_rule(function.value)
-        if rule is not None:
-            return rule.apply(frame, node, args, keywords)
-        capture = function.capture
-        if capture is not None and capture.function is not None:
-            return call_function(frame, node, capture.function, args, keywords)
-        if isinstance(function.value, type):
-            return construct(frame, node, function.value, args, keywords)
+        return _call_static(frame, node, function, args, keywords)
+    frame.fail(node, f"{_shown(function)} cannot be called in device code", _hint(function))
+
+
+def _call_static(frame: Frame, node: ast.AST, function: Static, args: list[Value], keywords: dict[str, Value]) -> Value:
+    """The value of calling a function of the host or the language, as the job's method tables have it."""
+    from sterna.compiler.frontend.rules import find_rule, operation_of
+
+    capture = function.capture
+    if capture is not None and capture.overloads:
+        return call_overloaded(frame, node, capture, args, keywords)
+    if capture is not None and capture.function is not None:
+        return call_function(frame, node, capture.function, args, keywords)
+    rule = find_rule(function.value, operation_of(frame, function))
+    if rule is not None:
+        return rule.apply(frame, node, args, keywords)
+    if capture is not None and capture.kind is CaptureKind.STUB:
+        refuse_stub(frame, node, function.value)
+    if isinstance(function.value, type):
+        return construct(frame, node, function.value, args, keywords)
     frame.fail(node, f"{_shown(function)} cannot be called in device code", _hint(function))
 
 

@@ -98,9 +98,10 @@ def _name(frame: Frame, node: ast.Name) -> Value:
 def _plain(frame: Frame, value: Value) -> Value:
     """A language value read by its plain name (``laneid``, ``warpsize``) is its number."""
     if isinstance(value, Static):
+        from sterna.compiler.frontend.rules import operation_of
         from sterna.compiler.frontend.rules.language import plain_value
 
-        found = plain_value(value.value)
+        found = plain_value(operation_of(frame, value))
         if found is not None:
             return found
     return value

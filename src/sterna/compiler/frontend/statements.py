@@ -326,10 +326,12 @@ def _return_value(frame: Frame, node: ast.AST, value: Value) -> None:
 
 @_translates(ast.With)
 def _with(frame: Frame, node: ast.With) -> None:
+    from sterna.compiler.frontend.rules import operation_of
+
     for item in node.items:
         call = item.context_expr
         function = expression(frame, call.func) if isinstance(call, ast.Call) else None
-        name = getattr(function.value, "__sterna_intrinsic__", "") if isinstance(function, Static) else ""
+        name = operation_of(frame, function) if isinstance(function, Static) else ""
         if name != "inbounds" or item.optional_vars is not None or not isinstance(call, ast.Call) or call.args:
             frame.unsupported(node, "with cannot be used in device code", "only `with inbounds():` can")
     frame.inbounds += len(node.items)

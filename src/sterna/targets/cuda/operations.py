@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
     from sterna.compiler.ir.nodes import Intrinsic
 
-__all__ = ["GRID_STATE", "emit_operation"]
+__all__ = ["GRID_STATE", "OPERATIONS"]
 
 Emit = Callable[["FunctionEmitter", "Intrinsic", tuple[Value, ...]], Value]
 _SHUFFLES = {
@@ -32,6 +32,7 @@ _SOURCES = {"up": "sub", "down": "add", "bfly": "xor"}
 """Kind of shuffle → how the lane that is asked follows from one's own."""
 _SPECIAL = "llvm.nvvm.read.ptx.sreg"
 _BITS = {"float": 32, "double": 64}
+_REDUCTIONS = ("add", "min", "max", "and", "or", "xor")
 
 
 # ---- barriers and fences -------------------------------------------------------------------------
@@ -264,12 +265,12 @@ def _match_all(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> 
 # ---- reductions over a warp ----------------------------------------------------------------------
 
 
-def _reduce(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...], capability: int) -> Value:
+def _reduce(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
     op = node.name.removeprefix("reduce_").removesuffix("_sync")
     t, mask, (x,) = node.type, args[0][0], args[1]
     if not isinstance(t, Scalar) or t.kind == "c":
         raise UnsupportedError(f"operation {node.name!r} on {t}")
-    if capability >= 80 and t.kind in "iu" and t.bits <= 32:
+    if e.profile.capability >= 80 and t.kind in "iu" and t.bits <= 32:  # type: ignore[attr-defined]
         return (_hardware_reduce(e, op, t, mask, x),)
     return (_serial_reduce(e, op, t, mask, x),)
 
@@ -317,22 +318,13 @@ def _serial_reduce(e: FunctionEmitter, op: str, t: Scalar, mask: str, x: str) ->
     return b.op(f"load {kind}, ptr {result}")
 
 
-_TABLE: dict[str, Emit] = {
+OPERATIONS: dict[str, Emit] = {
     "grid_sync": _grid_sync, "syncthreads": _syncthreads,
     "syncthreads_count": _counting_barrier, "syncthreads_and": _counting_barrier, "syncthreads_or": _counting_barrier,
     "syncwarp": _syncwarp, "threadfence": _void("membar.gl()"), "threadfence_block": _void("membar.cta()"),
     "threadfence_system": _void("membar.sys()"), "laneid": _laneid, "lanemask_lt": _lanemask_lt,
     "activemask": _activemask, **dict.fromkeys(_SHUFFLES, _shuffle), "ballot_sync": _ballot, "any_sync": _vote("any"),
     "all_sync": _vote("all"), "eq_sync": _vote("uni"), "match_any_sync": _match_any, "match_all_sync.mask": _match_all,
-    "match_all_sync.pred": _match_all,
+    "match_all_sync.pred": _match_all, **{f"reduce_{op}_sync": _reduce for op in _REDUCTIONS},
 }  # fmt: skip
-
-
-def emit_operation(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...], capability: int) -> Value | None:
-    """Emit one operation, or None if it is not the hardware's business."""
-    emit = _TABLE.get(node.name)
-    if emit is not None:
-        return emit(e, node, args)
-    if node.name.startswith("reduce_") and node.name.endswith("_sync"):
-        return _reduce(e, node, args, capability)
-    return None
+"""Operation → how NVPTX does it."""

@@ -7,19 +7,19 @@ transcendental functions and exact remainders become calls of NVIDIA's maths lib
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from sterna.compiler.codegen.llvm.layout import Value
 from sterna.compiler.codegen.simt.profile import SimtProfile
-from sterna.targets.cuda.operations import GRID_STATE, emit_operation
+from sterna.targets.cuda.operations import GRID_STATE, OPERATIONS
 from sterna.targets.cuda.target import ptx_version
 from sterna.types import Type
 
 if TYPE_CHECKING:
     from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
-    from sterna.compiler.ir.nodes import Intrinsic
+    from sterna.compiler.codegen.llvm.intrinsics import Emit
     from sterna.options import CompileOptions
 
 __all__ = ["CudaProfile", "cuda_profile"]
@@ -103,9 +103,9 @@ class CudaProfile(SimtProfile):
         size = e.b.op('call i32 asm "mov.u32 $0, %dynamic_smem_size;", "=r"()')
         return e.b.op(f"zext i32 {size} to i64")
 
-    def intrinsic(self, emitter: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value | None:
+    def operations(self) -> tuple[Mapping[str, Emit], ...]:
         """Barriers, warp operations and fences, as instructions."""
-        return emit_operation(emitter, node, args, self.capability)
+        return (OPERATIONS,)
 
     def legalise(self, text: str) -> str:
         """Replace what the back end cannot select by calls of libdevice."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
     from sterna.compiler.ir.nodes import Intrinsic
 
-__all__ = ["complex_power", "emit_complex"]
+__all__ = ["COMPLEX_OPERATIONS", "complex_power", "emit_complex"]
 
 
 def _real(e: FunctionEmitter, f: str, name: str, x: str) -> str:
@@ -238,6 +238,13 @@ _FUNCTIONS: dict[str, Callable[[FunctionEmitter, str, Value], Value]] = {
     "sin": _turned(_sinh), "cos": _cos, "tan": _turned(_tanh), "asin": _asin, "acos": _acos, "acosh": _acosh,
     "asinh": _turned(_asin), "atanh": _atanh, "atan": _turned(_atanh),
 }  # fmt: skip
+
+
+COMPLEX_OPERATIONS = (
+    *_FUNCTIONS, "abs", "absolute", "fabs", "phase", "angle", "real", "imag", "conj", "conjugate", "isnan", "isinf",
+    "isfinite",
+)  # fmt: skip
+"""Names, without the module's, of the functions of one complex number."""
 
 
 def emit_complex(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:

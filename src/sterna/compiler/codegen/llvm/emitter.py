@@ -411,9 +411,6 @@ def _call(e: FunctionEmitter, node: ir.Call) -> Value:
 
 def _intrinsic(e: FunctionEmitter, node: ir.Intrinsic) -> Value:
     args = tuple(e.value(a) for a in node.args)
-    own = e.profile.intrinsic(e, node, args)
-    if own is not None:
-        return own
     return e.context.intrinsic(e, node, args)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
-from sterna.compiler.codegen.llvm.intrinsics import needs_frame
+from sterna.compiler.codegen.llvm.intrinsics import FRAME_OPERATIONS
 from sterna.compiler.codegen.llvm.layout import Value, components
 from sterna.compiler.codegen.llvm.statements import emit_body
 from sterna.compiler.ir import nodes as ir
@@ -46,7 +46,7 @@ class FunctionInfo:
 
 def _reads_frame(node: object) -> bool:
     if isinstance(node, ir.Intrinsic):
-        return needs_frame(node.name)
+        return node.name in FRAME_OPERATIONS
     if isinstance(node, ir.Element | ir.Store | ir.View | ir.Atomic):
         return node.check is not None
     return isinstance(node, ir.Raise | ir.Print | ir.TableWord)

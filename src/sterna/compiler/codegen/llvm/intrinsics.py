@@ -1,16 +1,20 @@
-"""Operations of the kernel language that every target computes the same way, once it has a frame."""
+"""Operations of the kernel language that every target computes the same way, once it has a frame.
+
+A table, operation → emitter.  A target has tables of its own that are looked in first
+(`LLVMProfile.operations`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from sterna.compiler.codegen.llvm.builder import int_text
-from sterna.compiler.codegen.llvm.complexfns import emit_complex
+from sterna.compiler.codegen.llvm.complexfns import COMPLEX_OPERATIONS, emit_complex
 from sterna.compiler.codegen.llvm.floats import fabs, is_small
 from sterna.compiler.codegen.llvm.integers import range_count
 from sterna.compiler.codegen.llvm.layout import Value, int_bits, register_type
-from sterna.compiler.codegen.llvm.mathops import emit_math, is_math
+from sterna.compiler.codegen.llvm.mathops import MATH_OPERATIONS, emit_math
 from sterna.errors import UnsupportedError
 from sterna.types import Scalar
 
@@ -18,19 +22,14 @@ if TYPE_CHECKING:
     from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
     from sterna.compiler.ir.nodes import Intrinsic
 
-__all__ = ["FRAME_OPERATIONS", "emit_intrinsic", "needs_frame"]
+__all__ = ["FRAME_OPERATIONS", "OPERATIONS", "Emit", "emit_intrinsic"]
 
 Emit = Callable[["FunctionEmitter", "Intrinsic", tuple[Value, ...]], Value]
-FRAME_OPERATIONS = (
-    "thread_idx.", "block_idx.", "block_dim.", "grid_dim.", "grid_index.", "grid_size.", "laneid", "lanemask_lt",
-    "state.",
-)  # fmt: skip
-"""Names (or their beginnings) of operations that read the frame."""
-
-
-def needs_frame(name: str) -> bool:
-    """Whether an operation reads the thread's frame."""
-    return name.startswith(FRAME_OPERATIONS)
+Table = Mapping[str, Emit]
+_INDICES = tuple(f"{name}.{axis}" for name in ("thread_idx", "block_idx", "block_dim", "grid_dim") for axis in "xyz")
+_GRID_INDICES, _GRID_SIZES = (tuple(f"{name}.{k}" for k in range(3)) for name in ("grid_index", "grid_size"))
+FRAME_OPERATIONS = frozenset((*_INDICES, *_GRID_INDICES, *_GRID_SIZES, "laneid", "lanemask_lt", "state.seed"))
+"""Operations that read the thread's frame."""
 
 
 def _index(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
@@ -161,30 +160,35 @@ def _fence(scope: str) -> Emit:
     return emit
 
 
-_TABLE: dict[str, Emit] = {
+def _number(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
+    """A mathematical function of real or complex numbers."""
+    t = node.args[0].type
+    return emit_complex(e, node, args) if isinstance(t, Scalar) and t.kind == "c" else emit_math(e, node, args)
+
+
+def _named(names: tuple[str, ...], emit: Emit, *spaces: str) -> dict[str, Emit]:
+    return {f"{space}.{name}": emit for space in spaces for name in names}
+
+
+OPERATIONS: Table = {
+    **dict.fromkeys(_INDICES, _index),
+    **dict.fromkeys(_GRID_INDICES, _grid_index),
+    **dict.fromkeys(_GRID_SIZES, _grid_size),
+    **_named(MATH_OPERATIONS, _number, "math", "numpy"),
+    **_named(COMPLEX_OPERATIONS, _number, "math", "cmath", "numpy", "complex"),
     "warpsize": _warpsize, "laneid": _laneid, "lanemask_lt": _lanemask_lt, "popc": _bits, "clz": _bits, "ffs": _bits,
     "brev": _bits, "mul_hi": _mul_hi, "selp": _selp, "abs": _abs, "builtins.abs": _abs, "math.abs": _abs,
     "range.count": _range_count, "complex.make": _make_complex, "object.word": _word, "bitcast": _bitcast,
     "threadfence": _fence(""), "threadfence_system": _fence(""), "state.seed": _seed,
     "threadfence_block": _fence(' syncscope("singlethread")'),
 }  # fmt: skip
+"""Operation → how it is emitted where the target has no way of its own."""
 
 
 def emit_intrinsic(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
-    """Emit one operation of the language."""
-    name = node.name
-    emit = _TABLE.get(name)
-    if emit is not None:
-        return emit(e, node, args)
-    prefix = name.partition(".")[0]
-    if prefix == "grid_index":
-        return _grid_index(e, node, args)
-    if prefix == "grid_size":
-        return _grid_size(e, node, args)
-    if prefix in ("thread_idx", "block_idx", "block_dim", "grid_dim"):
-        return _index(e, node, args)
-    if node.args and isinstance(node.args[0].type, Scalar) and node.args[0].type.kind == "c":
-        return emit_complex(e, node, args)
-    if is_math(name):
-        return emit_math(e, node, args)
-    raise UnsupportedError(f"operation {name!r} is not available on target {e.context.target_name}")
+    """Emit one operation of the language: as the target's own tables say, else as all targets do."""
+    for table in (*e.profile.operations(), OPERATIONS):
+        emit = table.get(node.name)
+        if emit is not None:
+            return emit(e, node, args)
+    raise UnsupportedError(f"operation {node.name!r} is not available on target {e.context.target_name}")

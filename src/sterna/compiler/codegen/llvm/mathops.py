@@ -1,6 +1,6 @@
 """Mathematical functions: LLVM intrinsics where LLVM has them, C library names otherwise.
 
-An operation ``math.f``, ``numpy.f`` or plain ``f`` (`fma`, `rsqrt`…) is looked up by its last part.  float16 and
+An operation ``math.f`` or ``numpy.f`` is looked up by its last part.  float16 and
 bfloat16 are computed in float32.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
     from sterna.compiler.ir.nodes import Intrinsic
 
-__all__ = ["emit_math", "is_math"]
+__all__ = ["MATH_OPERATIONS", "emit_math"]
 
 _INTRINSIC = {
     "sqrt": "sqrt", "fabs": "fabs", "absolute": "fabs", "floor": "floor", "ceil": "ceil", "trunc": "trunc",
@@ -109,12 +109,10 @@ _BINARY = {"floor_divide": "floordiv", "mod": "mod"}
 _FORMATS = {"half": (16, 10), "float": (32, 23), "double": (64, 52)}  # bits of the number and of its fraction
 
 
-def is_math(name: str) -> bool:
-    """Whether the last part of `name` is a function of this table."""
-    last = name.rpartition(".")[2]
-    if last in ("mantissa", "exponent"):
-        return True
-    return last in _INTRINSIC or last in _LIBRARY or last in _OWN or last in _PREDICATES or last in _BINARY
+MATH_OPERATIONS = (
+    *_INTRINSIC, *_LIBRARY, *_OWN, *_PREDICATES, *_BINARY, "frexp.mantissa", "frexp.exponent",
+)  # fmt: skip
+"""Names, without ``math.`` or ``numpy.``, of the functions that `emit_math` knows."""
 
 
 def _frexp(e: FunctionEmitter, name: str, f: str, x: str) -> str:

@@ -6,17 +6,17 @@ package asks which target it generates code for.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sterna.compiler.codegen.llvm.failures import RAISE_TEXT
 from sterna.compiler.codegen.llvm.frame import Frame
-from sterna.compiler.codegen.llvm.layout import Value
 from sterna.types import Type
 
 if TYPE_CHECKING:
     from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
-    from sterna.compiler.ir.nodes import Intrinsic
+    from sterna.compiler.codegen.llvm.intrinsics import Emit
 
 __all__ = ["LLVMProfile"]
 
@@ -93,6 +93,6 @@ class LLVMProfile:
     def keep_in_place(self, e: FunctionEmitter, kind: str, value: str) -> None:
         """A value is stored to an array of a thread: a target may have it computed here, not where it is used."""
 
-    def intrinsic(self, emitter: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value | None:
-        """A target's own way to compute an operation; None for the common one."""
-        return None
+    def operations(self) -> tuple[Mapping[str, Emit], ...]:
+        """The target's own ways to compute operations: tables, operation → emitter, the most specific first."""
+        return ()

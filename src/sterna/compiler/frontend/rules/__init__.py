@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from sterna.compiler.frontend.frame import Frame
-from sterna.compiler.frontend.values import Rt, Value
+from sterna.compiler.frontend.values import Rt, Static, Value
 from sterna.frozen import frozen
 from sterna.types import Scalar
 
-__all__ = ["LANGUAGE", "RULES", "Rule", "find_rule", "language_rule", "typing_rule"]
+__all__ = ["LANGUAGE", "RULES", "Rule", "find_rule", "language_rule", "operation_of", "typing_rule"]
 
 Typing = Callable[[Frame, ast.AST, list[Value]], Value]
 
@@ -107,11 +107,25 @@ def many() -> int:
     return _MANY
 
 
-def find_rule(function: Any) -> Rule | None:
-    """The rule of a function or class, if device code knows it."""
-    name = getattr(function, "__sterna_intrinsic__", None)
-    if isinstance(name, str) and not isinstance(function, type):
-        rule = LANGUAGE.get(name)
+def operation_of(frame: Frame, value: Static) -> str:
+    """The operation of the language that a value stands for in the job's method tables; empty if it is none."""
+    capture = value.capture
+    overlay = frame.build.scan.tables.find(value.value) if capture is None else capture.overlay
+    return "" if overlay is None else overlay.operation
+
+
+def find_rule(function: Any, operation: str = "") -> Rule | None:
+    """The rule of a function or class, if device code knows it.
+
+    Parameters
+    ----------
+    function : object
+        The function or class itself.
+    operation : str
+        The operation of the language that it stands for in the job's method tables.
+    """
+    if operation:
+        rule = LANGUAGE.get(operation)
         if rule is not None and not rule.names:
             return Rule(rule.shown, rule.typing, rule.least, rule.most, _parameter_names(function))
         return rule

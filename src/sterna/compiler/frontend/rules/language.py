@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from sterna.compiler.frontend import operators
@@ -14,30 +16,36 @@ from sterna.compiler.frontend.rules.dtypes import element_type
 from sterna.compiler.frontend.subscripts import ElementTarget, refuse_readonly, store_target, stored
 from sterna.compiler.frontend.values import Rt, Static, TupleValue, Value, describe, static_int
 from sterna.compiler.ir.nodes import Atomic, Const, ExprStatement, Intrinsic, LocalArray, SharedArray
+from sterna.language.names import VECTORS
+from sterna.language.sync import grid_sync
 from sterna.types import BFLOAT16, BOOL, NONE, PYINT, UINT32, VOID, ArrayType, RecordRefType, RecordType, Scalar
 
-__all__ = ["plain_value", "vector_component"]
-
-_VECTORS = ("thread_idx", "block_idx", "block_dim", "grid_dim")
-_VALUES = ("laneid", "warpsize")
+__all__ = ["component", "plain_value"]
 
 
-def vector_component(value: Any, name: str) -> Value | None:
+def _component(operation: str) -> Value:
+    return Rt(Intrinsic(operation, (), PYINT), False, True)
+
+
+_VALUES: dict[str, Callable[[], Value]] = {name: partial(_component, name) for name in ("laneid", "warpsize")}
+"""Operation → what its plain name is when it is read."""
+_COMPONENTS: dict[str, Callable[[], Value]] = {
+    **{f"{name}.{axis}": partial(_component, f"{name}.{axis}") for name in VECTORS for axis in "xyz"},
+    "grid.sync": lambda: Static(grid_sync),
+}
+"""Operation and attribute → what the attribute is."""
+
+
+def component(operation: str, name: str) -> Value | None:
     """``threadIdx.x`` and its like."""
-    table = getattr(value, "__sterna_intrinsic__", None)
-    if table in _VECTORS and name in ("x", "y", "z"):
-        return Rt(Intrinsic(f"{table}.{name}", (), PYINT), False, True)
-    if table == "grid" and name == "sync":
-        return Static(value.sync)
-    return None
+    found = _COMPONENTS.get(f"{operation}.{name}")
+    return None if found is None else found()
 
 
-def plain_value(value: Any) -> Value | None:
+def plain_value(operation: str) -> Value | None:
     """``laneid`` and ``warpsize``, read by their plain names."""
-    table = getattr(value, "__sterna_intrinsic__", None)
-    if isinstance(table, str) and table in _VALUES:
-        return Rt(Intrinsic(table, (), PYINT), False, True)
-    return None
+    found = _VALUES.get(operation)
+    return None if found is None else found()
 
 
 def _static_count(frame: Frame, node: ast.AST, value: Value, shown: str) -> int:
