@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _LANGUAGE = (
-    "activemask", "all_sync", "any_sync", "atomic", "ballot_sync", "bfloat16", "blockDim", "blockIdx", "bool_", "brev",
-    "cbrt", "clz", "complex128", "complex64", "eq_sync", "ffs", "float16", "float32", "float64", "fma", "grid",
-    "gridDim", "grid_sync", "gridsize", "inbounds", "int16", "int32", "int64", "int8", "laneid", "lanemask_lt", "local",
-    "match_all_sync", "match_any_sync", "mul_hi", "popc", "reduce_add_sync", "reduce_and_sync", "reduce_max_sync",
-    "reduce_min_sync", "reduce_or_sync", "reduce_xor_sync", "rsqrt", "selp", "shared", "shfl_down_sync", "shfl_sync",
-    "shfl_up_sync", "shfl_xor_sync", "syncthreads", "syncthreads_and", "syncthreads_count", "syncthreads_or",
-    "syncwarp", "threadIdx", "threadfence", "threadfence_block", "threadfence_system", "uint16", "uint32", "uint64",
-    "uint8", "warpsize",
+    "activemask", "all_sync", "any_sync", "atomic", "ballot_sync", "bfloat16", "blockDim", "blockIdx", "bool_",
+    "brev", "cbrt", "clz", "complex128", "complex64", "eq_sync", "ffs", "float16", "float32", "float64", "fma",
+    "grid", "gridDim", "grid_sync", "gridsize", "inbounds", "int16", "int32", "int64", "int8", "laneid",
+    "lanemask_lt", "local", "match_all_sync", "match_any_sync", "mul_hi", "popc", "random", "reduce_add_sync",
+    "reduce_and_sync", "reduce_max_sync", "reduce_min_sync", "reduce_or_sync", "reduce_xor_sync", "rsqrt", "selp",
+    "shared", "shfl_down_sync", "shfl_sync", "shfl_up_sync", "shfl_xor_sync", "syncthreads", "syncthreads_and",
+    "syncthreads_count", "syncthreads_or", "syncwarp", "threadIdx", "threadfence", "threadfence_block",
+    "threadfence_system", "uint16", "uint32", "uint64", "uint8", "warpsize",
 )  # fmt: skip
 _HOME: dict[str, str] = {
     **dict.fromkeys(_LANGUAGE, "sterna.language"),
@@ -50,8 +50,8 @@ __all__ = [  # noqa: F405
     "empty", "eq_sync", "errors", "event", "ffs", "float16", "float32", "float64", "fma",
     "from_dlpack", "full", "grid", "gridDim", "grid_sync", "gridsize", "inbounds", "int16", "int32", "int64",
     "int8", "interpret", "kernel", "laneid", "lanemask_lt", "local", "machine_code_archive", "mapped",
-    "match_all_sync", "match_any_sync", "mul_hi", "on", "pinned", "popc", "reduce_add_sync", "reduce_and_sync",
-    "reduce_max_sync", "reduce_min_sync", "reduce_or_sync", "reduce_xor_sync", "register_store",
+    "match_all_sync", "match_any_sync", "mul_hi", "on", "pinned", "popc", "random", "reduce_add_sync",
+    "reduce_and_sync", "reduce_max_sync", "reduce_min_sync", "reduce_or_sync", "reduce_xor_sync", "register_store",
     "require_precompiled", "resolve", "rsqrt", "runtime_global", "seed", "selp", "shared", "shfl_down_sync",
     "shfl_sync", "shfl_up_sync", "shfl_xor_sync", "stats", "stream", "synchronize", "syncthreads",
     "syncthreads_and", "syncthreads_count", "syncthreads_or", "syncwarp", "threadIdx", "threadfence",

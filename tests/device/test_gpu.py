@@ -177,6 +177,28 @@ def test_graph_replays_see_globals(gpu, blocking):
         GAIN.value = previous
 
 
+@sterna.kernel
+def draw(out):
+    out[sterna.grid(1)] = sterna.random.bits()
+
+
+def test_a_graph_replays_its_random_numbers(gpu):
+    x, y = sterna.zeros(64, np.uint32, gpu), sterna.zeros(64, np.uint32, gpu)
+    sterna.seed(4)
+    with sterna.on(gpu), sterna.capture() as graph:
+        draw.over(64)(x)
+        draw.over(64)(y)
+    graph.launch()
+    first = x.copy_to_host(), y.copy_to_host()
+    assert (first[0] != first[1]).any()
+    graph.launch()
+    assert np.array_equal(x.copy_to_host(), first[0]) and np.array_equal(y.copy_to_host(), first[1])
+    sterna.seed(4)
+    with sterna.on(gpu):
+        draw.over(64)(y)
+    assert np.array_equal(y.copy_to_host(), first[0])
+
+
 def test_graph_update_and_lifetime(gpu):
     x, y = sterna.zeros(64, np.float32, gpu), sterna.zeros(64, np.float32, gpu)
     with sterna.on(gpu), sterna.capture() as graph:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -22,7 +23,11 @@ def test_every_public_name_is_in_the_list_once():
         for found in [method_table(DEVICE).find(getattr(language, name))]
         if found is not None and found.subject is not sterna.bfloat16
     }
-    spaces = {f"{space}.{name}" for space in ("shared", "local", "atomic") for name in getattr(language, space).__all__}
+    spaces = {
+        f"{space}.{name}"
+        for space in ("shared", "local", "atomic", "state")
+        for name in import_module(f"sterna.language.{space}").__all__
+    }
     assert marked | spaces == set(INTRINSICS)
 
 

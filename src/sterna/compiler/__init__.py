@@ -2,7 +2,7 @@
 
 ::
 
-    scan + types ──frontend──▶ typed IR ──lower_references──▶ lowered IR ──target──▶ payloads ──▶ KernelImage
+    scan + types ──frontend──▶ typed IR ──finish──lower_references──▶ lowered IR ──target──▶ payloads ──▶ KernelImage
 
 The runtime never imports this package (I1); `sterna.kernels` asks for it by name when an image is missing.
 """
@@ -23,10 +23,12 @@ from sterna.compiler.ir.verify import verify
 from sterna.compiler.job import Job
 from sterna.compiler.passes.aliasing import Aliasing
 from sterna.compiler.passes.lower_references import lower_references
+from sterna.compiler.passes.start_generator import start_generator
 from sterna.frozen import field, frozen
 from sterna.image.format import KernelImage
 from sterna.source.captures import Scan
 from sterna.source.locate import locate
+from sterna.targets.base import TargetCompiler
 from sterna.targets.registry import compiler_versions
 
 __all__ = ["Compilation", "Job", "annotated_source", "compile_kernel"]
@@ -57,11 +59,13 @@ def compile_kernel(job: Job) -> Compilation:
     target = job.device.target
     typed = build_module(job.scan, job.types, job.options, target)
     verify(typed, "typed")
-    lowered = replace(lower_references(typed, job.strategy, job.resolve), places=_places(job.scan))
+    compiler = target.compiler()
+    lowered = replace(
+        lower_references(_finish(typed, compiler, job), job.strategy, job.resolve), places=_places(job.scan)
+    )
     verify(lowered, "lowered")
     manifest = lowered.manifest
     assert manifest is not None
-    compiler = target.compiler()
     payloads, facts, texts = compiler.compile(lowered, target, job.options)
     if job.options.noalias:
         facts["written"] = _written(lowered)
@@ -87,6 +91,12 @@ def _written(module: Module) -> list[int]:
     """Positions of the arguments whose memory the kernel may write."""
     written = Aliasing(module).written
     return [n for n, (name, _) in enumerate(module.functions[module.entry].params) if name in written]
+
+
+def _finish(module: Module, compiler: TargetCompiler, job: Job) -> Module:
+    """The target's ``finish`` hook; of a target that has none, the common one."""
+    hook = getattr(compiler, "finish", None)
+    return start_generator(module) if hook is None else hook(module, job.device.target, job.options)
 
 
 def _places(captures: Scan) -> tuple[tuple[str, int], ...]:

@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from sterna.errors import LaunchError, SignatureError
+from sterna.errors import LaunchError, SignatureError, SourceError
 from sterna.interpreter.collective import resolve
 from sterna.interpreter.namespace import Translation
-from sterna.interpreter.operations import Block, DeviceThread
+from sterna.interpreter.operations import Block, DeviceThread, LaunchState
 from sterna.interpreter.schedule import BlockScheduler, Task
 from sterna.language.context import running
+from sterna.language.random import start_generator
 from sterna.runtime.config import LaunchConfig, Triple, make_config, over_shape
+from sterna.source.captures import scan
 from sterna.targets.base import Limits
 
 __all__ = ["Interpreted", "interpret"]
@@ -114,11 +116,22 @@ def _run(function: FunctionType, args: Any, kwargs: Any, config: LaunchConfig) -
     body = translation.function(function)
     values = [translation.argument(value) for value in bound.args]
     keywords = {name: translation.argument(value) for name, value in bound.kwargs.items()}
+    launch = LaunchState()
     for index in _positions((0, 0, 0) if config.is_empty else config.blocks):
-        block = Block(index, config.threads, config.blocks, config.over or None, bytearray(config.shared_bytes))
+        block = Block(index, config.threads, config.blocks, config.over or None, bytearray(config.shared_bytes), launch)
         _run_block(function.__name__, lambda: body(*values, **keywords), block)
+    if launch.is_fresh and _draws(function):
+        launch.take_seed()  # as every launch of such a kernel does, whether or not a thread drew
     for finish in translation.finish:
         finish()
+
+
+def _draws(function: FunctionType) -> bool:
+    """Whether the kernel reaches code that draws random numbers."""
+    try:
+        return any(reached.function is start_generator for reached in scan(function).functions)
+    except SourceError:
+        return False
 
 
 def _run_block(name: str, body: Callable[[], Any], block: Block) -> None:

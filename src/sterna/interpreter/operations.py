@@ -19,11 +19,31 @@ from sterna.interpreter.collective import WARP_SIZE
 from sterna.interpreter.mathematics import floating
 from sterna.interpreter.schedule import BlockScheduler, Request, Task
 from sterna.language.names import OPERATIONS
+from sterna.language.random import STATE_WORDS
 from sterna.runtime.config import Triple
+from sterna.runtime.seeds import next_seed
 
-__all__ = ["Block", "DeviceThread"]
+__all__ = ["Block", "DeviceThread", "LaunchState"]
 
 _OWN = ("sterna.language", "sterna.interpreter")
+
+
+class LaunchState:
+    """What all threads of a launch share: the seed, taken when the first of them asks for it."""
+
+    def __init__(self) -> None:
+        self._seed: int | None = None
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether no thread has asked for the seed."""
+        return self._seed is None
+
+    def take_seed(self) -> int:
+        """The launch's seed (`sterna.seed`)."""
+        if self._seed is None:
+            self._seed = next_seed()
+        return self._seed
 
 
 @dataclass(slots=True)
@@ -35,6 +55,7 @@ class Block:
     grid: Triple
     over: tuple[int, ...] | None
     dynamic: bytearray
+    launch: LaunchState
     shared: dict[tuple[CodeType, int], np.ndarray] = field(default_factory=dict)
 
 
@@ -53,10 +74,11 @@ class DeviceThread(Mapping[str, Callable[..., Any]]):
         Itself, as the scheduler knows it.
     """
 
-    __slots__ = ("block", "scheduler", "task", "thread")
+    __slots__ = ("block", "generator", "scheduler", "task", "thread")
 
     def __init__(self, block: Block, thread: Triple, scheduler: BlockScheduler, task: Task) -> None:
         self.block, self.thread, self.scheduler, self.task = block, thread, scheduler, task
+        self.generator: Any = None
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         return partial(_TABLE[name], self)
@@ -316,6 +338,33 @@ def _selp(thread: DeviceThread, condition: Any, a: Any, b: Any) -> Any:
     return np.result_type(a, b).type(chosen) if strong else chosen
 
 
+# ---- state --------------------------------------------------------------------------------------
+
+
+def _seed(thread: DeviceThread) -> Any:
+    return np.uint64(thread.block.launch.take_seed())
+
+
+def _number(thread: DeviceThread) -> Any:
+    block = thread.block
+    sizes = tuple(block.threads[k] * block.grid[k] for k in range(3)) if block.over is None else block.over[::-1]
+    number = 0
+    for position, size in reversed([*zip(thread.position, sizes, strict=False)]):
+        number = number * size + position
+    return np.uint64(number)
+
+
+def _generator(thread: DeviceThread, start: Callable[[Any], None]) -> Any:
+    if thread.generator is None:
+        thread.generator = empty(STATE_WORDS, np.uint32)
+        start(thread.generator)
+    return thread.generator
+
+
+def _refuse(thread: DeviceThread, message: str) -> Any:
+    raise CompileError(message)
+
+
 def _inbounds(thread: DeviceThread) -> Any:
     return nullcontext()
 
@@ -345,4 +394,5 @@ _TABLE: dict[str, Callable[..., Any]] = {
     "atomic.cas": _atomic("cas", _compare_and_swap),
     "popc": _popc, "clz": _clz, "ffs": _ffs, "brev": _brev, "mul_hi": _mul_hi, "fma": _fma, "rsqrt": _rsqrt,
     "cbrt": _cbrt, "selp": _selp, "inbounds": _inbounds,
+    "state.seed": _seed, "state.thread": _number, "state.generator": _generator, "state.refuse": _refuse,
 }  # fmt: skip

@@ -5,7 +5,7 @@ Ordinary Python functions and objects, re-exported by `sterna`.  On the host the
 operation, and in `sterna.interpret` they do the real thing.
 """
 
-from sterna.language import atomic, local, shared
+from sterna.language import atomic, local, random, shared
 from sterna.language.bits import brev, cbrt, clz, ffs, fma, inbounds, mul_hi, popc, rsqrt, selp
 from sterna.language.dtypes import (
     bfloat16,
@@ -61,7 +61,7 @@ __all__ = [
     "activemask", "all_sync", "any_sync", "atomic", "ballot_sync", "bfloat16", "blockDim", "blockIdx", "bool_",
     "brev", "cbrt", "clz", "complex128", "complex64", "eq_sync", "ffs", "float16", "float32", "float64", "fma",
     "grid", "gridDim", "grid_sync", "gridsize", "inbounds", "int16", "int32", "int64", "int8", "laneid", "lanemask_lt",
-    "local", "match_all_sync", "match_any_sync", "mul_hi", "popc", "reduce_add_sync", "reduce_and_sync",
+    "local", "match_all_sync", "match_any_sync", "mul_hi", "popc", "random", "reduce_add_sync", "reduce_and_sync",
     "reduce_max_sync", "reduce_min_sync", "reduce_or_sync", "reduce_xor_sync", "rsqrt", "selp", "shared",
     "shfl_down_sync", "shfl_sync", "shfl_up_sync", "shfl_xor_sync", "syncthreads", "syncthreads_and",
     "syncthreads_count", "syncthreads_or", "syncwarp", "threadIdx", "threadfence", "threadfence_block",

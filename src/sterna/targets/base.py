@@ -82,7 +82,11 @@ class Target:
 
 
 class TargetCompiler(Protocol):
-    """Compiler half: kernel IR to payloads."""
+    """Compiler half: kernel IR to payloads.
+
+    It may have a method ``finish(module, target, options)`` that changes the *typed* IR of a kernel before host
+    references are lowered; the default is `sterna.compiler.passes.start_generator`.
+    """
 
     def versions(self) -> dict[str, str]:
         """Versions that influence the code, by component; part of the key."""

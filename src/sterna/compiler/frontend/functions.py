@@ -21,8 +21,10 @@ from sterna.compiler.frontend.values import (
     IterValue,
     RangeValue,
     Rt,
+    Static,
     TupleValue,
     Value,
+    describe,
     is_none,
     runtime_expr,
     shape_key,
@@ -30,7 +32,7 @@ from sterna.compiler.frontend.values import (
 from sterna.compiler.ir.nodes import Call, Const, Expr, ExprStatement, Local
 from sterna.types import BOOL, NONE, VOID, Scalar, Type
 
-__all__ = ["bind", "call_closure", "call_function"]
+__all__ = ["bind", "call_closure", "call_function", "specialisation_of"]
 
 
 def call_function(frame: Frame, node: ast.AST, owner: int, args: list[Value], keywords: dict[str, Value]) -> Value:
@@ -45,6 +47,17 @@ def call_function(frame: Frame, node: ast.AST, owner: int, args: list[Value], ke
         frame, node, tree.args, shown, args, keywords, lambda name: build.names.default(frame, node, owner, name)
     )
     return _specialised(frame, node, owner, tree, shown, "", bound, frozenset(), None)
+
+
+def specialisation_of(frame: Frame, node: ast.AST, function: Value, args: list[Value]) -> str:
+    """Name of the IR function of a captured function that returns nothing, for code that a pass adds calls to."""
+    capture = function.capture if isinstance(function, Static) else None
+    if capture is None or capture.function is None:
+        frame.fail(node, f"a captured function is needed here, this is {describe(function)}")
+    call_function(frame, node, capture.function, args, {})
+    made = frame.out.pop()
+    assert isinstance(made, ExprStatement) and isinstance(made.value, Call)
+    return made.value.function
 
 
 def call_closure(frame: Frame, node: ast.AST, closure: Closure, args: list[Value], keywords: dict[str, Value]) -> Value:

@@ -237,8 +237,13 @@ def _check_const(c: _Checker, e: n.Const) -> None:
         c._wrong(e, f"constant {e.value!r} of {e.type}")
 
 
+def _check_intrinsic(c: _Checker, e: n.Intrinsic) -> None:
+    if e.name == "state.generator" and c.stage == "lowered":
+        c._wrong(e, "the generator was not started")
+
+
 _EXPR_CHECKS: dict[type[Any], Any] = {
     n.Local: _check_local, n.Binary: _check_binary, n.Compare: _check_compare, n.IfExp: _check_ifexp,
     n.Cast: _check_cast, n.Call: _check_call, n.Element: _check_element, n.Atomic: _check_atomic,
-    n.View: _check_view, n.MakeTuple: _check_tuple, n.Const: _check_const,
+    n.View: _check_view, n.MakeTuple: _check_tuple, n.Const: _check_const, n.Intrinsic: _check_intrinsic,
 }  # fmt: skip

@@ -45,6 +45,6 @@ def _words_of(node: Any) -> tuple[str, ...]:
         return ("record", "print")
     if isinstance(node, ir.TableWord):
         return ("table",)
-    if isinstance(node, ir.Intrinsic) and node.name.startswith("state."):
-        return (node.name.removeprefix("state."),)
+    if isinstance(node, ir.Intrinsic) and node.name == "state.seed":
+        return ("seed",)
     return ()

@@ -81,12 +81,21 @@ class SimtContext(ModuleContext):
         start, stop, step = map(int_constant, bounds)
         if start is None or stop is None or not step or self.options.opt < 2:
             return ""
-        turns, nodes = len(range(start, stop, step)), sum(1 for _ in walk(node.body))
+        turns, nodes = len(range(start, stop, step)), self._nodes(node.body, ())
         arrays = any(isinstance(n, ir.LocalArray) for n in walk(node.body))
         if turns * nodes > (_UNROLLED_NODES if arrays else _UNROLLED_NODES // 8):
             return ""
         full = self.metadata_node('!{!"llvm.loop.unroll.full"}')
         return f", !llvm.loop {self.metadata_node(f'distinct !{{{{self}}, {full}}}')}"
+
+    def _nodes(self, body: tuple[ir.Stmt, ...], within: tuple[str, ...]) -> int:
+        """Nodes of some code, with those of the functions it calls: they are inlined."""
+        total = 0
+        for node in walk(body):
+            total += 1
+            if isinstance(node, ir.Call) and node.function not in within and total <= _UNROLLED_NODES:
+                total += self._nodes(self.module.functions[node.function].body, (*within, node.function))
+        return total
 
     def print_line(self, e: FunctionEmitter, node: ir.Print) -> None:
         """A ``print``."""

@@ -176,4 +176,5 @@ from sterna.compiler.frontend.rules import (  # noqa: E402  (they fill the table
     language,  # noqa: F401
     mathematics,  # noqa: F401
     numeric,  # noqa: F401
+    state,  # noqa: F401
 )

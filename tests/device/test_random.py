@@ -1,0 +1,228 @@
+"""Random numbers in kernels: the same on every device, whatever the blocks, anew after `sterna.seed`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sterna
+from helpers.launching import Place
+from helpers.philox import Stream, launch_seed
+from sterna.errors import CompileError
+
+R = sterna.random
+
+
+@sterna.kernel
+def words(out: Any) -> None:
+    i = sterna.grid(1)
+    for k in range(out.shape[1]):
+        out[i, k] = sterna.random.bits()
+
+
+@sterna.kernel
+def everything(f4: Any, f8: Any, f2: Any, n4: Any, n8: Any, n2: Any, i8: Any, i1: Any, u2: Any, u8: Any) -> None:
+    i = sterna.grid(1)
+    f4[i] = R.uniform()
+    f8[i] = R.uniform(sterna.float64)
+    f2[i] = R.uniform(f2.dtype)
+    n4[i] = R.normal()
+    n8[i] = R.normal(np.float64)
+    n2[i] = R.normal(np.float16)
+    i8[i] = R.integers(-5, 7)
+    i1[i] = R.integers(100, dtype=np.int8)
+    u2[i] = R.integers(5, 2**16, np.uint16)
+    u8[i] = R.integers(3, u8[i], np.uint64)
+
+
+def arrays(n: int) -> list[np.ndarray]:
+    made = [np.zeros(n, t) for t in ("f4", "f8", "f2", "f4", "f8", "f2", "i8", "i1", "u2", "u8")]
+    made[-1][:] = 2**63 + 12345  # every second draw is rejected
+    return made
+
+
+def test_the_words_are_those_of_philox(place: Place) -> None:
+    out = np.zeros((37, 9), np.uint32)
+    sterna.seed(11)
+    place.over(words, 37, out)
+    expected = [[stream.word() for _ in range(9)] for stream in (Stream(i, launch_seed(11, 0)) for i in range(37))]
+    assert out.tolist() == expected
+
+
+def test_a_seed_replays_its_launches_and_launches_differ(place: Place) -> None:
+    def three() -> list[list[int]]:
+        found = []
+        for _ in range(3):
+            out = np.zeros((8, 2), np.uint32)
+            place.over(words, 8, out)
+            found.append(out.ravel().tolist())
+        return found
+
+    sterna.seed(2**64 - 1)
+    first = three()
+    assert len({tuple(x) for x in first}) == 3
+    assert three() != first
+    sterna.seed(2**64 - 1)
+    assert three() == first
+    sterna.seed(0)
+    assert three() != first
+
+
+def test_every_distribution_is_the_same_bit_for_bit(device: Place) -> None:
+    here, there = arrays(130), arrays(130)
+    sterna.seed(3)
+    device.over(everything, 130, *here)
+    sterna.seed(3)
+    Place("interpreter").over(everything, 130, *there)
+    for a, b in zip(here, there, strict=True):
+        assert a.tobytes() == b.tobytes(), a.dtype
+
+
+@sterna.kernel
+def grid2(out: Any) -> None:
+    x, y = sterna.grid(2)
+    if x < out.shape[1] and y < out.shape[0]:
+        out[y, x] = sterna.random.bits(sterna.uint64)
+
+
+@sterna.kernel
+def over2(out: Any) -> None:
+    i, j = sterna.grid(2)
+    out[i, j] = sterna.random.bits(sterna.uint64)
+
+
+def test_blocks_make_no_difference(place: Place) -> None:
+    found = []
+    for blocks, threads in (((4, 3), (6, 4)), ((3, 4), (8, 3)), ((24, 12), (1, 1)), ((1, 6), (24, 2))):
+        out = np.zeros((12, 24), np.uint64)
+        sterna.seed(5)
+        place.launch(grid2, blocks, threads, out)
+        found.append(out)
+    out = np.zeros((12, 24), np.uint64)
+    sterna.seed(5)
+    place.over(over2, (12, 24), out)
+    for other in (*found[1:], out):
+        assert (other == found[0]).all()
+    assert len(np.unique(out)) == out.size
+
+
+# ---- in device functions, around barriers, in recursions -----------------------------------------
+
+
+def one_of(which: Any) -> Any:
+    return sterna.random.bits() if which else np.uint32(0)
+
+
+def descend(depth: int) -> np.uint32:
+    if depth == 0:
+        return sterna.random.bits()
+    return sterna.random.bits() ^ descend(depth - 1)
+
+
+@sterna.kernel
+def called(out: Any) -> None:
+    i = sterna.grid(1)
+    second = lambda: sterna.random.bits()  # noqa: E731
+    out[i, 0] = one_of(i % 2 == 0)
+    out[i, 1] = second()
+    out[i, 2] = descend(3)
+    out[i, 3] = one_of(True)
+
+
+def test_all_functions_of_a_thread_draw_from_one_stream(place: Place) -> None:
+    out = np.zeros((6, 4), np.uint32)
+    sterna.seed(8)
+    place.over(called, 6, out)
+    for i, row in enumerate(out.tolist()):
+        stream = Stream(i, launch_seed(8, 0))
+        first = stream.word() if i % 2 == 0 else 0
+        second = stream.word()
+        third = stream.word() ^ stream.word() ^ stream.word() ^ stream.word()
+        assert row == [first, second, third, stream.word()]
+
+
+def exchanged(tile: Any, t: int) -> Any:
+    tile[t] = sterna.random.bits()
+    sterna.syncthreads()
+    other = tile[(t + 1) % 16]
+    sterna.syncthreads()
+    return other
+
+
+@sterna.kernel
+def meeting(out: Any, turns: int) -> None:
+    tile = sterna.shared.array(16, sterna.uint32)
+    t = sterna.threadIdx.x
+    i = sterna.grid(1)
+    own = sterna.random.bits()
+    for k in range(turns):
+        out[i, k] = exchanged(tile, t)
+    out[i, turns] = own ^ sterna.random.bits()
+
+
+def test_a_generator_lives_across_barriers(place: Place) -> None:
+    out = np.zeros((32, 6), np.uint32)
+    sterna.seed(9)
+    place.launch(meeting, 2, 16, out, 5)
+    drawn = [[Stream(i, launch_seed(9, 0)) for i in range(32)][i] for i in range(32)]
+    table = [[s.word() for _ in range(7)] for s in drawn]
+    for i in range(32):
+        neighbour = table[i // 16 * 16 + (i + 1) % 16]
+        assert out[i].tolist() == [*neighbour[1:6], table[i][0] ^ table[i][6]]
+
+
+@sterna.kernel
+def sometimes(out: Any, limit: int) -> None:
+    i = sterna.grid(1)
+    if i < limit:
+        out[i] = sterna.random.uniform()
+
+
+def test_a_launch_whose_threads_draw_nothing_counts(place: Place) -> None:
+    out = np.zeros(4, np.float32)
+    sterna.seed(1)
+    place.over(sometimes, 4, out, 0)
+    assert not out.any()
+    place.over(sometimes, 4, out, 4)
+    expected = [Stream(i, launch_seed(1, 1)).word() >> 8 for i in range(4)]
+    assert (out * 2**24).tolist() == expected
+
+
+# ---- what is refused -----------------------------------------------------------------------------
+
+
+@sterna.kernel
+def within(out: Any, low: int, high: int) -> None:
+    i = sterna.grid(1)
+    out[i] = sterna.random.integers(low, high, out.dtype)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "low", "high"),
+    [("i8", 3, 3), ("i8", 4, 3), ("i1", -129, 3), ("i1", 0, 129), ("u1", -1, 3), ("u4", 0, 2**32 + 1), ("u8", -1, 3)],
+)
+def test_a_range_that_is_none_raises(place: Place, dtype: str, low: int, high: int) -> None:
+    with pytest.raises(ValueError, match=r"random\.integers"):
+        place.over(within, 1, np.zeros(1, dtype), low, high)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "low", "high"),
+    [("i8", -(2**63), 2**63 - 1), ("i1", -128, 128), ("i2", -(2**15), 2**15), ("i4", -(2**31), 2**31), ("u1", 0, 256),
+     ("u4", 0, 2**32), ("u4", 2**32 - 1, 2**32), ("u8", 7, 8), ("i8", -1, 0)],
+)  # fmt: skip
+def test_a_range_may_be_the_whole_type(place: Place, dtype: str, low: int, high: int) -> None:
+    out = np.zeros(64, dtype)
+    place.over(within, 64, out, low, high)
+    assert all(low <= int(x) < high for x in out)
+    assert high - low == 1 or len(np.unique(out)) > 16
+
+
+@pytest.mark.parametrize("call", ["uniform(sterna.int32)", "normal(sterna.complex64)", "bits(sterna.int8)",
+                                  "integers(0, 2, sterna.float32)"])  # fmt: skip
+def test_other_types_are_refused(place: Place, make_module: Any, call: str) -> None:
+    source = f"import sterna\n@sterna.kernel\ndef k(x):\n    x[0] = sterna.random.{call}\n"
+    with pytest.raises(CompileError, match=rf"random\.{call.partition('(')[0]} gives"):
+        place.over(make_module(source).k, 1, np.zeros(1))
