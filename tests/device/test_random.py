@@ -190,6 +190,29 @@ def test_a_launch_whose_threads_draw_nothing_counts(place: Place) -> None:
     assert (out * 2**24).tolist() == expected
 
 
+# ---- another initialiser -------------------------------------------------------------------------
+
+
+def test_the_initialiser_is_the_job_tables(place: Place) -> None:
+    @sterna.device_override(random.start_generator)
+    def from_thread_one(generator: Any) -> None:
+        for k in range(generator.shape[0]):
+            generator[k] = np.uint32(0)
+        generator[0] = np.uint32(sterna.grid(1))  # the thread's number; the key is 0
+
+    out = np.zeros((5, 3), np.uint32)
+    try:
+        place.over(words, 5, out)
+    finally:
+        remove(random.start_generator)
+        register(OWN_START)
+    expected = [[stream.word() for _ in range(3)] for stream in (Stream(i, 0) for i in range(5))]
+    assert out.tolist() == expected
+    sterna.seed(6)
+    place.over(words, 5, out)
+    assert out[0, 0] == Stream(0, launch_seed(6, 0)).word()
+
+
 # ---- what is refused -----------------------------------------------------------------------------
 
 

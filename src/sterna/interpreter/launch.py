@@ -129,7 +129,7 @@ def _run(function: FunctionType, args: Any, kwargs: Any, config: LaunchConfig) -
 def _draws(function: FunctionType) -> bool:
     """Whether the kernel reaches code that draws random numbers."""
     try:
-        return any(reached.function is start_generator for reached in scan(function).functions)
+        return any(capture.value is start_generator for capture in scan(function).captures)
     except SourceError:
         return False
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from sterna.language import state
 from sterna.language.bits import clz, inbounds, mul_hi
+from sterna.language.device import device_function
 from sterna.language.dtypes import (
     float16,
     float32,
@@ -74,6 +75,7 @@ def philox4x32(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any) -> Any:
     return uint32(a), uint32(b), uint32(c), uint32(d)
 
 
+@device_function
 def start_generator(generator: Any) -> None:
     """Start a thread's generator: its number and the launch's seed, and no words drawn yet."""
     thread, key = state.thread(), state.seed()
@@ -112,6 +114,7 @@ def _two_words() -> Any:
     return low | uint64(_word()) << _HALF
 
 
+@device_function
 def bits(dtype: Any = uint32) -> Any:
     """Random bits.
 
@@ -127,6 +130,7 @@ def bits(dtype: Any = uint32) -> Any:
     return state.refuse("random.bits gives uint32 or uint64")
 
 
+@device_function
 def uniform(dtype: Any = float32) -> Any:
     """A random number from 0 to below 1.
 
@@ -144,6 +148,7 @@ def uniform(dtype: Any = float32) -> Any:
     return state.refuse("random.uniform gives float32, float64 or float16")
 
 
+@device_function
 def normal(dtype: Any = float32) -> Any:
     """A random number of the standard normal distribution: mean 0, standard deviation 1.
 
@@ -205,6 +210,7 @@ def _horner(z: Any, coefficients: Any) -> Any:
     return total
 
 
+@device_function
 def integers(low: Any, high: Any = None, dtype: Any = int64) -> Any:
     """A random integer from `low` to below `high`, each equally likely.
 
