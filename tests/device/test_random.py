@@ -11,6 +11,7 @@ import sterna
 from helpers.launching import Place
 from helpers.philox import Stream, launch_seed
 from sterna.errors import CompileError
+from sterna.overlays import remove
 
 R = sterna.random
 
@@ -193,24 +194,26 @@ def test_a_launch_whose_threads_draw_nothing_counts(place: Place) -> None:
 # ---- another initialiser -------------------------------------------------------------------------
 
 
-def test_the_initialiser_is_the_job_tables(place: Place) -> None:
-    @sterna.device_override(random.start_generator)
-    def from_thread_one(generator: Any) -> None:
+def test_a_target_may_start_generators_in_its_own_way(device: Place) -> None:
+    target = device.name.partition(":")[0]
+
+    @sterna.device_override(R.start_generator, target=target)
+    def start_from_nothing(generator: Any) -> None:
         for k in range(generator.shape[0]):
             generator[k] = np.uint32(0)
-        generator[0] = np.uint32(sterna.grid(1))  # the thread's number; the key is 0
+        generator[0] = np.uint32(100 + sterna.grid(1))  # the thread's number; the key is 0
 
-    out = np.zeros((5, 3), np.uint32)
-    try:
-        place.over(words, 5, out)
-    finally:
-        remove(random.start_generator)
-        register(OWN_START)
-    expected = [[stream.word() for _ in range(3)] for stream in (Stream(i, 0) for i in range(5))]
-    assert out.tolist() == expected
-    sterna.seed(6)
-    place.over(words, 5, out)
-    assert out[0, 0] == Stream(0, launch_seed(6, 0)).word()
+    def run() -> list[list[int]]:
+        out = np.zeros((5, 3), np.uint32)
+        sterna.seed(6)
+        device.over(words, 5, out)
+        return out.tolist()
+
+    own = run()
+    remove(R.start_generator, target)
+    theirs = run()
+    assert own == [[stream.word() for _ in range(3)] for stream in (Stream(100 + i, 0) for i in range(5))]
+    assert theirs == [[s.word() for _ in range(3)] for s in (Stream(i, launch_seed(6, 0)) for i in range(5))]
 
 
 # ---- what is refused -----------------------------------------------------------------------------
