@@ -83,3 +83,24 @@ def test_an_array_of_another_device_is_refused(devices) -> None:  # type: ignore
         theirs = sterna.zeros(2)
     with pytest.raises(SignatureError, match=r"toy:0.*toy:1|toy:1.*toy:0"):
         develop.over(2)(mine, theirs)
+
+
+@sterna.kernel
+def draw(out):
+    i = sterna.grid(1)
+    out[i] = sterna.random.uniform(sterna.float64) + sterna.random.normal() + sterna.random.integers(10)
+
+
+def test_random_numbers_are_those_of_every_target(devices) -> None:  # type: ignore[no-untyped-def]
+    sterna.seed(5)
+    found = [run(draw, devices[0], 9), run(draw, devices[1], 9)]
+    sterna.seed(5)
+    for there in found:
+        here = np.zeros(9)
+        sterna.interpret(draw).over(9)(here)
+        assert there == here.tolist()
+    assert draw.specialize("float64[:]", device=devices[0], over=1).image.facts["state"] == [
+        "record",
+        "extents",
+        "seed",
+    ]

@@ -51,7 +51,9 @@ _SINE_32 = _SINE_64[-6:]
 """Coefficients of sin(x) = x + x z (-1/3! + z/5! - …) with z = x**2, |x| <= pi/2, the highest power first."""
 
 
-def philox4x32(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any) -> Any:
+def philox4x32(
+    c0: np.uint32, c1: np.uint32, c2: np.uint32, c3: np.uint32, k0: np.uint32, k1: np.uint32
+) -> tuple[np.uint32, np.uint32, np.uint32, np.uint32]:
     """Philox4x32-10 of a counter and a key: four random words.  It keeps no state, and the host may call it too.
 
     Parameters
@@ -86,6 +88,7 @@ def start_generator(generator: Any) -> None:
         generator[_WORDS] = generator[_WORDS + 1] = generator[_WORDS + 2] = uint32(0)
 
 
+@device_function
 def _word() -> Any:
     """The next 32 random bits of the thread."""
     generator = state.generator(start_generator)
@@ -108,6 +111,7 @@ def _word() -> Any:
     return word
 
 
+@device_function
 def _two_words() -> Any:
     """The next 64 random bits of the thread; the first word is the lower half."""
     low = uint64(_word())
@@ -170,7 +174,8 @@ def normal(dtype: Any = float32) -> Any:
     return state.refuse("random.normal gives float32, float64 or float16")
 
 
-def _normal32(radius: Any, angle: Any) -> Any:
+@device_function
+def _normal32(radius: np.uint32, angle: np.uint32) -> Any:
     odd = radius | uint32(1)  # an odd multiple of 2**-32, never 0 or 1
     zeros = clz(odd)
     fraction = float32((odd << uint32(zeros)) >> uint32(8)) * float32(2.0**-23)
@@ -179,7 +184,8 @@ def _normal32(radius: Any, angle: Any) -> Any:
     return np.sqrt(float32(-4) * half) * _sine(phi, _SINE_32)
 
 
-def _normal64(radius: Any, angle: Any) -> Any:
+@device_function
+def _normal64(radius: np.uint64, angle: np.uint64) -> Any:
     odd = radius | uint64(1)  # an odd multiple of 2**-64
     zeros = clz(odd)
     fraction = float64((odd << uint64(zeros)) >> uint64(11)) * float64(2.0**-52)
@@ -234,6 +240,7 @@ def integers(low: Any, high: Any = None, dtype: Any = int64) -> Any:
     return _integer(low, high, dtype)
 
 
+@device_function
 def _integer(low: Any, high: Any, dtype: Any) -> Any:
     if dtype == uint64:
         if low < 0 or low >= high:
@@ -258,13 +265,15 @@ def _integer(low: Any, high: Any, dtype: Any) -> Any:
     return state.refuse("random.integers gives signed and unsigned integers of 8 to 64 bits")
 
 
+@device_function
 def _narrow(low: Any, high: Any, dtype: Any, least: Any, beyond: Any) -> Any:
     if low < least or high > beyond:
         raise ValueError("random.integers: the range reaches beyond the type")
     return dtype(int64(low) + int64(_below32(uint64(int64(high) - int64(low)))))
 
 
-def _below32(width: Any) -> Any:
+@device_function
+def _below32(width: np.uint64) -> Any:
     """A number below `width`, which is from 1 to 2**32."""
     product = uint64(_word()) * width
     if product & _LOW < width:
@@ -274,7 +283,8 @@ def _below32(width: Any) -> Any:
     return product >> _HALF
 
 
-def _below64(width: Any) -> Any:
+@device_function
+def _below64(width: np.uint64) -> Any:
     """A number below `width`, which is from 1 to 2**64 - 1."""
     word = _two_words()
     if word * width < width:

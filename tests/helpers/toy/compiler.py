@@ -8,6 +8,8 @@ from typing import Any
 
 from helpers.toy.target import compiler_versions
 from sterna.compiler.ir.nodes import Module
+from sterna.compiler.passes.inline_calls import inline_calls
+from sterna.compiler.passes.kernel_state import kernel_state
 from sterna.options import CompileOptions
 from sterna.targets.base import Target
 
@@ -34,11 +36,13 @@ class ToyCompiler:
     def compile(
         self, module: Module, target: Target, options: CompileOptions
     ) -> tuple[dict[str, bytes], dict[str, Any], dict[str, str]]:
-        """The kernel function's statements and locals; device functions are not supported."""
+        """The kernel function's statements, with all device functions inlined, and the state words that it reads."""
+        state = kernel_state(module, options.over)
+        module = inline_calls(module, frozenset(module.functions) - {module.entry})
         kernel = module.functions[module.entry]
         tree = {"params": [name for name, _ in kernel.params], "body": encode(kernel.body)}
         data = json.dumps(tree, sort_keys=True).encode()
-        return {"tree": data}, {}, {"tree": data.decode()}
+        return {"tree": data}, {"state": list(state)}, {"tree": data.decode()}
 
 
 COMPILER = ToyCompiler()

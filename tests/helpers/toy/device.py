@@ -13,6 +13,7 @@ from sterna.array.memory import HostMemory
 from sterna.errors import LinkError
 from sterna.runtime.config import LaunchConfig
 from sterna.runtime.exceptions import ExceptionRecord, Failure, PendingFailures
+from sterna.runtime.seeds import next_seed
 
 
 class ToyModule:
@@ -24,6 +25,7 @@ class ToyModule:
         self.tree = json.loads(image.payloads["tree"])
         self.slots: dict[str, list[int]] = {}
         self.table: list[int] = []
+        self.seed = 0
 
     def slots_size(self) -> int | None:
         return 8 * self.image.manifest.table_words
@@ -41,6 +43,8 @@ class ToyModule:
             self.slots[record.slot][0] = word
 
     def launch(self, config: LaunchConfig, args: bytes, stream: Any = None) -> None:
+        if "seed" in self.image.facts["state"]:
+            self.seed = next_seed()
         for block in range(config.blocks[0]):
             for thread in range(config.threads[0]):
                 index = block * config.threads[0] + thread
