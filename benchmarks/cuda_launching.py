@@ -41,6 +41,7 @@ def _cupy(count: int) -> Callable[[], Any] | None:
 
 
 def _numba(count: int) -> Callable[[], Any] | None:
+    np.row_stack = getattr(np, "row_stack", np.vstack)  # numba-cuda asks for it; NumPy 2.5 has it no more
     try:
         from numba import cuda
     except ImportError:

@@ -22,6 +22,7 @@ from sterna.targets.cuda.driver import DriverError, install_driver
 
 __all__ = ["DriverDouble", "Launched", "cuda_double"]
 
+_ALIGN = 64
 _ATTRIBUTES = {
     1: 1024,
     2: 1024,
@@ -114,9 +115,9 @@ class DriverDouble:
         return self._next
 
     def _allocate(self, nbytes: int) -> int:
-        memory = np.zeros(nbytes + 64, np.uint8)
+        memory = np.zeros(nbytes + _ALIGN, np.uint8)
         address = int(memory.__array_interface__["data"][0])
-        address += -address % 64
+        address += -address % _ALIGN
         self.live[address] = memory
         return address
 
@@ -163,7 +164,7 @@ class DriverDouble:
     def _check_symbol(self, target: int, nbytes: int) -> None:
         """A copy into a module's variables stays inside one of them, as the driver demands."""
         for module in self.modules.values():
-            if any(base <= target < base + memory.nbytes for base, memory in module.memory.items()) and not any(
+            if any(base <= target < base + memory.nbytes - _ALIGN for base, memory in module.memory.items()) and not any(
                 address <= target and target + nbytes <= address + size for address, size in module.symbols.values()
             ):
                 raise DriverError("cuMemcpyHtoDAsync_v2", 1, "CUDA_ERROR_INVALID_VALUE", "not inside one symbol")

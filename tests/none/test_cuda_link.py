@@ -235,6 +235,59 @@ def test_an_array_of_another_device_is_refused_with_both_names():
         gc.collect()
 
 
+def test_a_changed_global_reaches_every_device():
+    with cuda_double(3) as cu:
+        arrays = [sterna.zeros(1, np.float32, f"cuda:{n}") for n in range(3)]
+        for x in arrays:
+            one[1, 1](x)
+        previous = GAIN.value
+        try:
+            GAIN.value = 11
+            words = [struct.unpack("=Q", ctypes.string_at(m.symbols["sterna_refs"][0], 8)) for m in cu.modules.values()]
+            assert words == [(int(np.float32(11).view(np.uint32)),)] * 3
+        finally:
+            GAIN.value = previous
+        gc.collect()
+
+
+def test_copies_between_devices():
+    with cuda_double(3) as cu:
+        x = sterna.to_device(np.arange(10.0), "cuda:2")
+        there = sterna.to_device(x, "cuda:1")
+        assert there.device.name == "cuda:1" and there.address != x.address
+        assert "cuMemcpyPeerAsync" in cu.calls
+        assert there.copy_to_host().tolist() == list(range(10))
+        cu.calls.clear()
+        sterna.to_device(np.arange(10.0), "cuda:1")[2:5] = x[5:8]
+        assert "cuMemcpyPeerAsync" in cu.calls
+        gc.collect()
+
+
+def test_a_stream_of_another_device_is_refused_with_both_names():
+    with cuda_double(2):
+        x, stream = sterna.zeros(4, np.float32, "cuda:0"), sterna.stream("cuda:1")
+        with pytest.raises(LinkError, match=r"cuda:1.*cuda:0"):
+            one[1, 4, stream](x)
+        gc.collect()
+
+
+def test_every_device_reports_its_own_failures():
+    def fail(launched):
+        record = struct.unpack("=Q", ctypes.string_at(launched.params + 16, 8))[0]
+        ctypes.memmove(record, struct.pack("=2i9q", 2, 0, 3, 0, 0, 5, 0, 0, 9, 0, 4), 80)
+
+    with cuda_double(2) as cu:
+        first, second = (sterna.zeros(4, np.float32, f"cuda:{n}") for n in range(2))
+        one[1, 4](first)
+        cu.on_launch = fail
+        one[1, 4](second)
+        sterna.device("cuda:0").synchronize()
+        with pytest.raises(IndexError):
+            sterna.device("cuda:1").synchronize()
+        sterna.device("cuda:1").synchronize()
+        gc.collect()
+
+
 def test_after_a_reset_everything_is_loaded_and_patched_again(cu):
     device = sterna.device("cuda")
     one[1, 1](sterna.zeros(1, np.float32, device))
