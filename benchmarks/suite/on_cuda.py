@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import sterna
-from sterna.targets.cuda.target import SLOTS
+from sterna.relocation.record import SLOTS
 
 __all__ = ["bare_driver", "device", "event_time", "nvcc_cubin", "tool"]
 

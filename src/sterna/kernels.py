@@ -29,7 +29,7 @@ from sterna.runtime.config import LaunchConfig, LaunchKey, launch_key, make_conf
 from sterna.runtime.devices import active_stream, current_device, device_of
 from sterna.runtime.dispatch import CompileRequest, Dispatcher, Specialisation
 from sterna.runtime.lookup import CacheReport
-from sterna.runtime.signature import adapt_argument, are_plain, signature_text
+from sterna.runtime.signature import adapt_argument, are_plain, common_device, signature_text
 from sterna.source.locate import note_import
 from sterna.targets.base import Device, ModuleLost, Target
 from sterna.targets.registry import target as find_target
@@ -227,6 +227,10 @@ class Kernel:
         """Start the kernel; what `Launcher` calls."""
         if kwargs or len(args) != len(self._names):
             args = self._bind(args, kwargs)
+        device = common_device(args)
+        if device is not None:
+            self._start(device, launcher, args)
+            return
         if are_plain(args):
             device = current_device()
         else:
@@ -241,7 +245,7 @@ class Kernel:
 
     def _start(self, device: Device, launcher: Launcher, args: tuple[Any, ...]) -> None:
         config = launcher.config_for(device)
-        found = self._dispatcher.get(device, len(config.over), args, functools.partial(self._types, args))
+        found = self._dispatcher.get(device, len(config.over), args, self._types)
         if config.is_empty:
             return
         stream = launcher.stream
@@ -251,7 +255,7 @@ class Kernel:
             found.launch(config, found.packer.pack(args), stream)
         except ModuleLost:
             self._dispatcher.forget(device)
-            found = self._dispatcher.get(device, len(config.over), args, functools.partial(self._types, args))
+            found = self._dispatcher.get(device, len(config.over), args, self._types)
             found.launch(config, found.packer.pack(args), stream)
         if stream is not None and hasattr(stream, "keep"):
             stream.keep((found, args))

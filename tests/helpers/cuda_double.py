@@ -164,7 +164,9 @@ class DriverDouble:
     def _check_symbol(self, target: int, nbytes: int) -> None:
         """A copy into a module's variables stays inside one of them, as the driver demands."""
         for module in self.modules.values():
-            if any(base <= target < base + memory.nbytes - _ALIGN for base, memory in module.memory.items()) and not any(
+            if any(
+                base <= target < base + memory.nbytes - _ALIGN for base, memory in module.memory.items()
+            ) and not any(
                 address <= target and target + nbytes <= address + size for address, size in module.symbols.values()
             ):
                 raise DriverError("cuMemcpyHtoDAsync_v2", 1, "CUDA_ERROR_INVALID_VALUE", "not inside one symbol")

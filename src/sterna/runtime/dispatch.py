@@ -103,7 +103,7 @@ class Dispatcher:
         self._table: dict[Hashable, list[Specialisation]] = {}
 
     def get(
-        self, device: Device, over: int, args: Sequence[Any], types_of: Callable[[], tuple[Type, ...]]
+        self, device: Device, over: int, args: tuple[Any, ...], types_of: Callable[[tuple[Any, ...]], tuple[Type, ...]]
     ) -> Specialisation:
         """The specialisation for these arguments, prepared if need be.
 
@@ -113,7 +113,7 @@ class Dispatcher:
             Where it will run.
         over : int
             Axes of an ``over`` launch, 0 for explicit blocks.
-        args : sequence
+        args : tuple
             Launch arguments.
         types_of : callable
             Gives their types; called on the slow path only.
@@ -122,7 +122,7 @@ class Dispatcher:
         for found in self._table.get(key, ()):
             if found.scan.holds():
                 return found
-        return self.prepare(key, device, over, types_of())
+        return self.prepare(key, device, over, types_of(args))
 
     def prepare(self, key: Hashable, device: Device, over: int, types: tuple[Type, ...]) -> Specialisation:
         """The slow path; threads that ask for the same kernel at once compile once."""

@@ -30,7 +30,7 @@ from sterna.types import (
     Type,
 )
 
-__all__ = ["ArgumentPacker", "adapt_argument", "are_plain", "argument_key", "signature_text"]
+__all__ = ["ArgumentPacker", "adapt_argument", "are_plain", "argument_key", "common_device", "signature_text"]
 
 _FLAGS = 0x1 | 0x2 | 0x100 | 0x400  # C-contiguous, F-contiguous, aligned, writeable
 _PLAIN = frozenset({int, float, bool, complex, type(None)})
@@ -43,6 +43,23 @@ Put = Callable[[Any, list[Any]], None]
 def are_plain(args: Sequence[Any]) -> bool:
     """True for NumPy arrays and numbers only: they go as they are, to the current device."""
     return _HOST.issuperset(map(type, args))
+
+
+def common_device(args: Sequence[Any]) -> Any:
+    """The one device of Sterna arrays among numbers; None for any other arguments, and without an array."""
+    device = None
+    for arg in args:
+        cls = type(arg)
+        if cls is np.ndarray:
+            return None
+        if getattr(cls, "__sterna_array__", False):
+            if device is None:
+                device = arg.device
+            elif arg.device is not device:
+                return None
+        elif cls not in _HOST:
+            return None
+    return device
 
 
 def argument_key(value: Any) -> Hashable:
