@@ -57,7 +57,7 @@ class Array:
 
     __sterna_array__ = True
     __slots__ = (
-        "__sterna_key__", "__weakref__", "_memory", "_view",
+        "__sterna_key__", "__sterna_words__", "__weakref__", "_memory", "_view",
         "address", "aligned", "device", "dtype", "shape", "strides",
     )  # fmt: skip
 
@@ -66,6 +66,7 @@ class Array:
         self.address = int(view.__array_interface__["data"][0])
         self.shape: tuple[int, ...] = view.shape
         self.strides: tuple[int, ...] = view.strides
+        self.__sterna_words__ = (self.address, *self.shape)
         self.dtype: np.dtype[Any] = view.dtype
         self.aligned = is_aligned(view)
         key = (view.dtype, view.ndim, view.flags.num & _KEY_FLAGS)

@@ -177,23 +177,23 @@ def _put(t: Type) -> Put:
 
 
 def _address(value: Any) -> int:
-    if isinstance(value, np.ndarray):
-        try:
-            return _address_of(_first_byte(value))  # a fifth of the time of the array interface
-        except (TypeError, ValueError, BufferError):  # read-only, empty, or not in one piece
-            address: int = value.__array_interface__["data"][0]
-            return address
-    return int(value.address)
+    try:
+        return _address_of(_first_byte(value))  # a fifth of the time of the array interface
+    except (TypeError, ValueError, BufferError):  # read-only, empty, or not in one piece
+        address: int = value.__array_interface__["data"][0]
+        return address
 
 
 def _put_array(value: Any, out: list[Any]) -> None:
-    out.append(_address(value))
-    out += value.shape
+    if isinstance(value, np.ndarray):
+        out.append(_address(value))
+        out += value.shape
+    else:
+        out += value.__sterna_words__
 
 
 def _put_strided(value: Any, out: list[Any]) -> None:
-    out.append(_address(value))
-    out += value.shape
+    _put_array(value, out)
     out += value.strides
 
 
