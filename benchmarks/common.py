@@ -7,6 +7,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -16,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["HERE", "fresh", "machine", "minimum", "options", "paired", "scratch", "show", "write"]
+__all__ = ["HERE", "compared", "fresh", "machine", "minimum", "options", "paired", "scratch", "show", "write"]
 
 HERE = Path(__file__).resolve().parent
 _ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
@@ -75,6 +76,15 @@ def paired(work: dict[str, Callable[[], Any]], rounds: int = 5, repeat: int = 1)
         for name, call in work.items():
             best[name] = min(best[name], minimum(call, 1, repeat))
     return best
+
+
+def compared(first: Callable[[], Any], second: Callable[[], Any], rounds: int) -> tuple[float, float, float]:
+    """Two things in turn: least microseconds of each, and the median of first ÷ second over the rounds.
+
+    What disturbs the machine disturbs both calls of a round, so the median ratio says more than that of the minima.
+    """
+    pairs = [(minimum(first, 1), minimum(second, 1)) for _ in range(rounds)]
+    return min(a for a, _ in pairs), min(b for _, b in pairs), statistics.median(a / b for a, b in pairs)
 
 
 def fresh(code: str, *args: str, **environment: str) -> dict[str, Any]:

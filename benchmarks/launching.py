@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 import sterna
-from common import options, paired, show, write
+from common import compared, options, paired, show, write
 
 
 @sterna.kernel
@@ -98,12 +98,12 @@ def checks(rounds: int) -> dict[str, dict[str, float]]:
     }
     results = {}
     for name, (checked, unchecked, args) in cases.items():
-        work = {"checked": partial(checked, *args), "unchecked": partial(unchecked, *args)}
-        for call in work.values():
+        work = partial(checked, *args), partial(unchecked, *args)
+        for call in work:
             call()
         sterna.synchronize()
-        best = paired(work, max(rounds, 15), repeat=5)
-        results[name] = {**best, "ratio": best["checked"] / best["unchecked"]}
+        first, second, ratio = compared(*work, max(rounds, 20) * 10)
+        results[name] = {"checked": first, "unchecked": second, "ratio": ratio}
     sterna.synchronize()
     return results
 

@@ -198,3 +198,20 @@ def too_much_shared(out):
 def test_too_much_shared_memory_is_refused():
     with pytest.raises(CompileError, match=r"131072 bytes.*49152"):
         too_much_shared[1, 1](np.zeros(1))
+
+
+@sterna.kernel
+def gather(source, index, target):
+    i = sterna.grid(1)
+    target[i] = source[index[i]]
+
+
+def test_data_as_indices_are_checked_in_vectors():
+    built = gather.specialize("float32[:]", "int64[:]", "float32[:]", over=1)
+    if not built.asm or host_architecture() not in ("x86-64-v3", "x86-64-v4"):
+        pytest.skip("no AVX2 here")
+    code = built.asm.split("gather:", 1)[1]
+    checks = [line for line in code.splitlines() if "vpcmpgtq" in line or "vpmovq2m" in line or "vpandn" in line]
+    assert len(checks) >= 2, "negative indices are wrapped, and all are compared, several at a time"
+    assert re.search(r"vinsertps|vgather", code), "the loads of a strip have no branch between them"
+    assert len(re.findall(r"call\w*\s+sterna_raise", code)) == 2, "failures are found outside of the strips' loops"

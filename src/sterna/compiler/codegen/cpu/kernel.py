@@ -64,6 +64,8 @@ class KernelEmitter(FunctionEmitter):
         Whether what runs is a single block (an i1), and where to go with a failed guard when it is not.
     position : str
         Linear number of the running thread in its block.
+    turn : str
+        Number of the running thread in the loop over its row, or over a part of it.
     """
 
     def __init__(self, context: ModuleContext) -> None:
@@ -74,7 +76,7 @@ class KernelEmitter(FunctionEmitter):
         self.counts: tuple[str, str, str] = ("1", "1", "1")
         self.kept: dict[str, tuple[tuple[str, str, str], ...]] = {}
         self.masks = Masks()
-        self.position = "0"
+        self.position = self.turn = "0"
         self.block_loops: list[tuple[str, str]] = []
         self.block_done = ""
         self.alone: tuple[str, str] | None = None
@@ -232,40 +234,51 @@ class KernelEmitter(FunctionEmitter):
 
         `body` may end its thread by jumping to ``self.leave``.
         """
+        self.each_row(lambda z, y: self.row_loop(z, y, self.starts[0], self.counts[0], body))
+
+    def each_row(self, row: Callable[[str, str], None]) -> None:
+        """``row(z, y)`` for every row of threads."""
+        _, first_y, first_z = self.starts
+        _, ny, nz = self.counts
+
+        def plane(z: str) -> None:
+            self.count_loop(ny, "y", lambda y: row(z, self._after(first_y, y)))
+
+        self.count_loop(nz, "z", lambda z: plane(self._after(first_z, z)))
+
+    def row_loop(self, z: str, y: str, first: str, count: str, body: Callable[[], None]) -> None:
+        """Run `body` for `count` threads of a row from `first` on."""
         context = self.context
         group = context.metadata_node("distinct !{}")
         accesses = context.metadata_node(f'!{{!"llvm.loop.parallel_accesses", {group}}}')
         loop = context.metadata_node(f"distinct !{{{{self}}, {accesses}}}")
         if self.plain:
             loop = context.metadata_node(f"distinct !{{{{self}}, {_plain(context)}}}")
-        (first_x, first_y, first_z), (nx, ny, nz) = self.starts, self.counts
-        outer_frame, outer_leave, outer_note, outer_position = self.frame, self.leave, self.access_note, self.position
+        outer = self.frame, self.leave, self.access_note, self.position, self.turn
+        frame, start = self.frame, "0"
+        if self.divided:
+            _, rows, _ = frame.dims["block_dim"] if frame.dims else ("1", "1", "1")
+            line = self.b.op(f"add nuw nsw i64 {self.b.op(f'mul nuw nsw i64 {z}, {rows}')}, {y}")
+            start = self.b.op(f"mul nuw nsw i64 {line}, {frame.dim(self, 'block_dim', 0)}")
 
-        def row(z: str, y: str) -> None:
-            start = "0"
+        def thread(turn: str) -> None:
+            x = self._after(first, turn)
+            self.frame, self.turn = Frame(frame.launch, frame.block, (x, y, z), frame.dims), turn
             if self.divided:
-                _, rows, _ = outer_frame.dims["block_dim"] if outer_frame.dims else ("1", "1", "1")
-                width = self.frame.dim(self, "block_dim", 0)
-                line = self.b.op(f"add nuw nsw i64 {self.b.op(f'mul nuw nsw i64 {z}, {rows}')}, {y}")
-                start = self.b.op(f"mul nuw nsw i64 {line}, {width}")
+                self.position = self.b.op(f"add nuw nsw i64 {start}, {x}")
+            self.leave = self.b.label("next")
+            self.access_note = f", !llvm.access.group {group}"
+            body()
+            self.b.place(self.leave)
 
-            def thread(turn: str) -> None:
-                x = self._after(first_x, turn)
-                self.frame = Frame(outer_frame.launch, outer_frame.block, (x, y, z), outer_frame.dims)
-                if self.divided:
-                    self.position = self.b.op(f"add nuw nsw i64 {start}, {x}")
-                self.leave = self.b.label("next")
-                self.access_note = f", !llvm.access.group {group}"
-                body()
-                self.b.place(self.leave)
+        self.count_loop(count, "x", thread, f", !llvm.loop {loop}")
+        self.frame, self.leave, self.access_note, self.position, self.turn = outer
 
-            self.count_loop(nx, "x", thread, f", !llvm.loop {loop}")
-
-        def plane(z: str) -> None:
-            self.count_loop(ny, "y", lambda y: row(z, self._after(first_y, y)))
-
-        self.count_loop(nz, "z", lambda z: plane(self._after(first_z, z)))
-        self.frame, self.leave, self.access_note, self.position = outer_frame, outer_leave, outer_note, outer_position
+    def run_plain(self, emit: Callable[[], None]) -> None:
+        """Emit a copy that is not optimised for speed: all checks, no second copies of loops in it."""
+        outer, self.versions_loops, self.plain = (self.versions_loops, self.plain), False, True
+        emit()
+        self.versions_loops, self.plain = outer
 
     def first_and_last(self, axis: int) -> tuple[str, str]:
         """The first and the last thread along an axis that a loop over threads runs."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sterna.compiler.codegen.cpu.clip import Triple, clip_threads
 from sterna.compiler.codegen.cpu.collectives import emit_collective
 from sterna.compiler.codegen.cpu.kernel import MAX_THREADS
+from sterna.compiler.codegen.cpu.strips import emit_strips, find_strips
 from sterna.compiler.codegen.llvm.guards import make_guard
 from sterna.compiler.codegen.llvm.integers import range_count
 from sterna.compiler.codegen.llvm.ranges import RangeAnalysis
@@ -147,7 +148,13 @@ def _guarded(
     e.b.branch(test, fast, slow)
     e.b.place(fast)
     e.proven = guard.proven if guard is not None else frozenset()
-    _threads(e, region, program, masked=nobody_left is None)
+    strips = None
+    if guard is not None and not guard.complete and not e.divided:
+        strips = find_strips(_analysis(e, region, fixed), region.body, guard.proven)
+    if strips is not None:
+        emit_strips(e, strips, _thread(e, region, program, masked=False))
+    else:
+        _threads(e, region, program, masked=nobody_left is None)
     e.proven = frozenset()
     e.b.jump(done)
     e.b.place(slow)
@@ -164,9 +171,7 @@ def _guarded(
 
 def _slow(e: KernelEmitter, region: S.Region, program: Program) -> None:
     """The copy that finds failures and runs at edges: all checks, not optimised for speed."""
-    outer, e.versions_loops, e.plain = e.versions_loops, False, True
-    _threads(e, region, program, masked=True)
-    e.versions_loops, e.plain = outer, False
+    e.run_plain(lambda: _threads(e, region, program, masked=True))
 
 
 def _is_simple(region: S.Region) -> bool:
@@ -180,6 +185,11 @@ def _is_simple(region: S.Region) -> bool:
 
 
 def _threads(e: KernelEmitter, region: S.Region, program: Program, masked: bool) -> None:
+    e.thread_loop(_thread(e, region, program, masked))
+
+
+def _thread(e: KernelEmitter, region: S.Region, program: Program, masked: bool) -> Callable[[], None]:
+    """Emits a region for one thread."""
     assigned = {n.target for n in walk(region.body) if isinstance(n, ir.Assign | ir.ForRange)}
     read = {n.name for n in walk(region.body) if isinstance(n, ir.Local)}
     escapes = _escapes(region.body)
@@ -206,7 +216,7 @@ def _threads(e: KernelEmitter, region: S.Region, program: Program, masked: bool)
             e.write(name, e.read_kept(name, e.position))
         _body(e, region, save, escapes)
 
-    e.thread_loop(thread)
+    return thread
 
 
 def _body(e: KernelEmitter, region: S.Region, save: list[str], escapes: tuple[bool, bool]) -> None:

@@ -2,7 +2,7 @@
 
 A `FunctionEmitter` holds what the code of one thread needs: where its locals live, its frame (indices of the
 thread and block, launch state), where a failing thread goes, and which index checks a guard has already
-proven (`guards`).
+proven (`guards`).  `ahead` has the indices of accesses, by node identity, that were computed before.
 """
 
 from __future__ import annotations
@@ -72,6 +72,7 @@ class FunctionEmitter:
         self.loops: list[tuple[str, str]] = []
         self.leave, self.function = "leave", context.module.entry
         self.proven: frozenset[int] = frozenset()
+        self.ahead: dict[int, tuple[str, ...]] = {}
         self.access_note = ""
         self.versions_loops = context.options.opt >= 2
         self.plain = False
@@ -202,7 +203,7 @@ class FunctionEmitter:
     def address(self, node: Any, nonnegative: bool = False) -> str:
         """Address of ``node.array[node.indices]``, checked."""
         array = self.parts(node.array)
-        found = tuple(self.one(i) for i in node.indices)
+        found = self.ahead.get(id(node)) or tuple(self.one(i) for i in node.indices)
         indices = tuple(
             self.index(node, axis, extent, i, node.check, nonnegative)
             for axis, (extent, i) in enumerate(zip(array.shape, found, strict=True))
