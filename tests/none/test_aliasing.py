@@ -123,6 +123,28 @@ def test_contraction_is_asked_for():
     assert "div.approx" not in ptx_of(contract=True)
 
 
+def test_asserted_shapes_are_constants():
+    pytest.importorskip("cuda.bindings.nvjitlink")
+
+    def k(out, x):
+        assert x.shape[1:] == (4, 8)
+        i = sterna.grid(1)
+        total = np.float32(0)
+        for n in range(4):
+            total += x[i, n, 2 * n]
+        out[i] = total
+
+    def ptx_of(kernel):
+        return (
+            sterna.kernel(noalias=True)(kernel).build("float32[:]", "float32[:,:,:]", target="cuda-sm_90").text("ptx")
+        )
+
+    text = ptx_of(k)
+    for n in range(4):
+        assert f"+{4 * (8 * n + 2 * n)}]" in text or n == 0
+    assert "mul.lo.s64" not in text
+
+
 def test_an_array_of_a_thread_stays_in_registers_under_checks():
     pytest.importorskip("cuda.bindings.nvjitlink")
 
