@@ -15,7 +15,7 @@ import pytest
 
 import sterna
 from helpers.launching import GPU
-from sterna.errors import ImageRefused, LaunchError, LinkError
+from sterna.errors import ImageRefused, LaunchError, LinkError, UnsupportedError
 
 pytestmark = [*GPU]
 
@@ -297,6 +297,14 @@ def test_occupancy_and_facts(gpu):
     assert compiled.local_bytes == 0 and compiled.max_threads == 1024
     assert ".entry" in compiled.ptx
     assert compiled.suggest(shared_bytes=40_000)[0] <= blocks
+
+
+def test_machine_code_as_text(gpu):
+    try:
+        text = scale.specialize("float32[:]", device=gpu).sass
+    except UnsupportedError:
+        pytest.skip("no disassembler here")
+    assert "EXIT" in text and "LDG" in text
 
 
 def test_pinned_and_mapped_arrays(gpu):

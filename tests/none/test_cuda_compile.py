@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 
 import numpy as np
@@ -164,3 +165,15 @@ def test_a_damaged_cubin_is_refused_not_read_past_its_end():
 def test_unknown_architecture():
     with pytest.raises(ValueError, match="sm_90"):
         everything.build(*SIGNATURE, target="cuda-sm_33")
+
+
+def test_sass_is_what_a_disassembler_on_the_path_says(tmp_path, monkeypatch):
+    from sterna.targets.cuda.disassemble import disassemble
+
+    tool = tmp_path / "nvdisasm"
+    tool.write_text('#!/bin/sh\nfor last; do :; done\nhead -c 4 "$last" | tail -c 3; echo " of nvdisasm"\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    built = everything.build(*SIGNATURE, target="cuda-sm_90")
+    assert built.text("sass") == "ELF of nvdisasm\n"
+    assert disassemble(built.image.payloads["cubin"]) == "ELF of nvdisasm\n"
