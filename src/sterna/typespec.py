@@ -104,7 +104,11 @@ def signature_types(function: FunctionType) -> dict[str, Type]:
     frozen dataclasses with such fields, ``tuple[int, float]``, or text of these.
     """
     found = {}
-    for name, given in inspect.get_annotations(function).items():
+    try:
+        annotations = inspect.get_annotations(function)
+    except Exception:  # Python 3.14 evaluates them here; they may name what does not exist
+        return {}
+    for name, given in annotations.items():
         if name != "return":
             t = annotated_type(given, function.__globals__)
             if t is not None:

@@ -369,6 +369,13 @@ def _inbounds(thread: DeviceThread) -> Any:
     return nullcontext()
 
 
+def _instruction(thread: DeviceThread, *args: Any, **kwargs: Any) -> Any:
+    raise UnsupportedError(
+        f"the interpreter runs no instruction of a target ({args[0] if args else ''})",
+        hint="give the function that uses it a definition in Python for all devices, and this one for its target",
+    )
+
+
 # ---- the table ----------------------------------------------------------------------------------
 
 _WARP = [name for name in OPERATIONS if name.endswith("_sync")]
@@ -393,6 +400,6 @@ _TABLE: dict[str, Callable[..., Any]] = {
     "atomic.inc": _atomic("inc", _increment, True), "atomic.dec": _atomic("dec", _decrement, True),
     "atomic.cas": _atomic("cas", _compare_and_swap),
     "popc": _popc, "clz": _clz, "ffs": _ffs, "brev": _brev, "mul_hi": _mul_hi, "fma": _fma, "rsqrt": _rsqrt,
-    "cbrt": _cbrt, "selp": _selp, "inbounds": _inbounds,
+    "cbrt": _cbrt, "selp": _selp, "inbounds": _inbounds, "intrinsic": _instruction, "inline_asm": _instruction,
     "state.seed": _seed, "state.thread": _number, "state.generator": _generator, "state.refuse": _refuse,
 }  # fmt: skip

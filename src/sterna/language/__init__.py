@@ -25,6 +25,7 @@ from sterna.language.dtypes import (
     uint64,
 )  # fmt: skip
 from sterna.language.index import blockDim, blockIdx, grid, gridDim, gridsize, laneid, threadIdx, warpsize
+from sterna.language.inline import inline_asm, intrinsic
 from sterna.language.sync import (
     grid_sync,
     syncthreads,
@@ -60,10 +61,10 @@ from sterna.language.warp import (
 __all__ = [
     "activemask", "all_sync", "any_sync", "atomic", "ballot_sync", "bfloat16", "blockDim", "blockIdx", "bool_",
     "brev", "cbrt", "clz", "complex128", "complex64", "eq_sync", "ffs", "float16", "float32", "float64", "fma",
-    "grid", "gridDim", "grid_sync", "gridsize", "inbounds", "int16", "int32", "int64", "int8", "laneid", "lanemask_lt",
-    "local", "match_all_sync", "match_any_sync", "mul_hi", "popc", "random", "reduce_add_sync", "reduce_and_sync",
-    "reduce_max_sync", "reduce_min_sync", "reduce_or_sync", "reduce_xor_sync", "rsqrt", "selp", "shared",
-    "shfl_down_sync", "shfl_sync", "shfl_up_sync", "shfl_xor_sync", "syncthreads", "syncthreads_and",
-    "syncthreads_count", "syncthreads_or", "syncwarp", "threadIdx", "threadfence", "threadfence_block",
-    "threadfence_system", "uint16", "uint32", "uint64", "uint8", "warpsize",
+    "grid", "gridDim", "grid_sync", "gridsize", "inbounds", "inline_asm", "int16", "int32", "int64", "int8",
+    "intrinsic", "laneid", "lanemask_lt", "local", "match_all_sync", "match_any_sync", "mul_hi", "popc", "random",
+    "reduce_add_sync", "reduce_and_sync", "reduce_max_sync", "reduce_min_sync", "reduce_or_sync", "reduce_xor_sync",
+    "rsqrt", "selp", "shared", "shfl_down_sync", "shfl_sync", "shfl_up_sync", "shfl_xor_sync", "syncthreads",
+    "syncthreads_and", "syncthreads_count", "syncthreads_or", "syncwarp", "threadIdx", "threadfence",
+    "threadfence_block", "threadfence_system", "uint16", "uint32", "uint64", "uint8", "warpsize",
 ]  # fmt: skip

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, overload
 from sterna.errors import CompileError, DeviceOnlyError, OverlayError
 from sterna.language.context import active
 from sterna.language.overloads import argument_of, describe_set, fitting_members
-from sterna.overlays import DEVICE, DEVICE_TABLES, Overlay, name_of, register
+from sterna.overlays import DEVICE, DEVICE_TABLES, Overlay, name_of, overlays_of, register
 from sterna.source.locate import note_import
 from sterna.source.paths import underlying_function
 from sterna.targets.registry import target as find_target
@@ -55,6 +55,19 @@ class DeviceFunction:
         if found is None:
             raise DeviceOnlyError(f"{name_of(self)} has no definition for all devices, which sterna.interpret needs")
         return found.definitions[choose_definition(found, args, kwargs)](*args, **kwargs)
+
+    def overload(self, function: Callable[..., Any]) -> DeviceFunction:
+        """Decorator that adds a member to the overload set: ``@area.overload``.
+
+        Raises
+        ------
+        OverlayError
+            For something that is not a plain Python function.
+        """
+        plain = plain_definition(function, f"a member of {name_of(self)}")
+        for found in overlays_of(self):
+            define(self, (*found.definitions, plain), (found.table,), found.stub)
+        return self
 
     def __repr__(self) -> str:
         return f"<sterna.device_function {self.__module__}.{self.__qualname__}>"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from sterna.language import atomic, bits, index, local, shared, state, sync, warp
+from sterna.language import atomic, bits, index, inline, local, shared, state, sync, warp
 from sterna.overlays import DEVICE, method_table
 
 __all__ = ["INTRINSICS", "OPERATIONS", "VECTORS"]
@@ -28,7 +28,7 @@ def _operations(module: ModuleType) -> dict[str, Any]:
 
 INTRINSICS: dict[str, Any] = {
     name: item
-    for module in (index, sync, shared, local, atomic, warp, bits, state)
+    for module in (index, sync, shared, local, atomic, warp, bits, inline, state)
     for name, item in _operations(module).items()
 }
 """Table name → function or value object, in the order of the language's modules."""

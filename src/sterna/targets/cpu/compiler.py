@@ -14,9 +14,10 @@ import llvmlite.binding as llvm
 
 from sterna.compiler.codegen.cpu.entry import emit_entry
 from sterna.compiler.codegen.cpu.profile import CpuProfile
+from sterna.compiler.codegen.llvm.inline import problem_of
 from sterna.compiler.codegen.llvm.module import ModuleContext, entry_symbol
 from sterna.compiler.deep import with_deep_stack
-from sterna.compiler.ir.nodes import Module
+from sterna.compiler.ir.nodes import Intrinsic, Module
 from sterna.compiler.passes.prepare import prepare_kernel
 from sterna.errors import CompileError
 from sterna.options import CompileOptions
@@ -62,6 +63,10 @@ class CpuCompiler:
         }
         return {"object": data}, facts, texts
 
+    def inline_problem(self, call: Intrinsic, target: Target) -> str:
+        """Why an LLVM intrinsic or inline assembly cannot be compiled; empty if it can."""
+        return problem_of(_profile(target.arch), call)
+
 
 COMPILER = CpuCompiler()
 
@@ -90,7 +95,8 @@ def _profile(arch: str) -> CpuProfile:
     machine = "aarch64" if arch == "aarch64" else "x86_64"
     cpu = "generic" if arch == "aarch64" else arch
     native_half = arch in ("aarch64", "x86-64-v3", "x86-64-v4")
-    return CpuProfile(triple=f"{machine}-unknown-linux-gnu", cpu=cpu, native_half=native_half)
+    spaces = ("aarch64",) if arch == "aarch64" else ("x86",)
+    return CpuProfile(triple=f"{machine}-unknown-linux-gnu", cpu=cpu, native_half=native_half, intrinsic_spaces=spaces)
 
 
 def _level(options: CompileOptions) -> int:
@@ -101,6 +107,7 @@ def _level(options: CompileOptions) -> int:
 def _machine(arch: str, level: int) -> llvm.TargetMachine:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
+    llvm.initialize_native_asmparser()  # for inline assembly
     profile = _profile(arch)
     found = llvm.Target.from_triple(profile.triple)
     return found.create_target_machine(

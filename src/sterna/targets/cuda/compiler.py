@@ -14,11 +14,12 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
+from sterna.compiler.codegen.llvm.inline import problem_of
 from sterna.compiler.codegen.llvm.module import entry_symbol
 from sterna.compiler.codegen.simt.entry import SimtContext, emit_entry
 from sterna.compiler.deep import with_deep_stack
 from sterna.compiler.frontend.recursion import MAX_DEPTH
-from sterna.compiler.ir.nodes import Module
+from sterna.compiler.ir.nodes import Intrinsic, Module
 from sterna.errors import CompileError, UnsupportedError
 from sterna.options import CompileOptions
 from sterna.targets.base import Target
@@ -86,6 +87,10 @@ class CudaCompiler:
             "sass": lambda: disassemble(cubin),
         }
         return {"cubin": cubin, "ptx": ptx.encode()}, facts, texts
+
+    def inline_problem(self, call: Intrinsic, target: Target) -> str:
+        """Why an LLVM intrinsic or inline assembly cannot be compiled; empty if it can."""
+        return problem_of(cuda_profile(target.arch, False, False), call)
 
 
 COMPILER = CudaCompiler()

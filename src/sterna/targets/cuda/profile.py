@@ -50,6 +50,7 @@ class CudaProfile(SimtProfile):
     """
 
     fast: bool = False
+    intrinsic_spaces: tuple[str, ...] = ("nvvm",)
 
     @property
     def capability(self) -> int:

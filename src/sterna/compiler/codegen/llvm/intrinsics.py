@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from sterna.compiler.codegen.llvm.builder import int_text
 from sterna.compiler.codegen.llvm.complexfns import COMPLEX_OPERATIONS, emit_complex
 from sterna.compiler.codegen.llvm.floats import fabs, is_small
+from sterna.compiler.codegen.llvm.inline import INLINE_OPERATIONS
 from sterna.compiler.codegen.llvm.integers import range_count
 from sterna.compiler.codegen.llvm.layout import Value, int_bits, register_type
 from sterna.compiler.codegen.llvm.mathops import MATH_OPERATIONS, emit_math
@@ -175,6 +176,7 @@ OPERATIONS: Table = {
     **dict.fromkeys(_GRID_INDICES, _grid_index),
     **dict.fromkeys(_GRID_SIZES, _grid_size),
     **_named(MATH_OPERATIONS, _number, "math", "numpy"),
+    **INLINE_OPERATIONS,
     **_named(COMPLEX_OPERATIONS, _number, "math", "cmath", "numpy", "complex"),
     "warpsize": _warpsize, "laneid": _laneid, "lanemask_lt": _lanemask_lt, "popc": _bits, "clz": _bits, "ffs": _bits,
     "brev": _bits, "mul_hi": _mul_hi, "selp": _selp, "abs": _abs, "builtins.abs": _abs, "math.abs": _abs,

@@ -43,6 +43,8 @@ class LLVMProfile:
         Whether element addresses of C-ordered arrays are sums over strides, which all accesses of a loop share.
     line_info : bool
         Whether instructions say which source line they come from.
+    intrinsic_spaces : tuple of str
+        Targets whose LLVM intrinsics it has, as in ``llvm.nvvm.…``.
     """
 
     triple: str
@@ -55,6 +57,7 @@ class LLVMProfile:
     gathers_failures: bool = False
     adds_strides: bool = False
     line_info: bool = False
+    intrinsic_spaces: tuple[str, ...] = ()
 
     def device_frame(self, state: tuple[str, ...]) -> Frame:
         """The frame of a device function, made of its hidden parameters.

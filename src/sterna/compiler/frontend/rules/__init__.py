@@ -38,6 +38,8 @@ class Rule:
         Allowed number of arguments.
     names : tuple of str
         Names of the arguments, where they may be given by keyword; a left out argument in the middle is None.
+    only_keyword : tuple of str
+        Names of arguments given by keyword only; the rule gets them before the others, None for one left out.
     """
 
     shown: str
@@ -45,17 +47,19 @@ class Rule:
     least: int
     most: int
     names: tuple[str, ...] = ()
+    only_keyword: tuple[str, ...] = ()
 
     def apply(self, frame: Frame, node: ast.AST, args: list[Value], keywords: dict[str, Value]) -> Value:
         """Type a call."""
         args = list(args)
+        named: list[Any] = [keywords.pop(name, None) for name in self.only_keyword]
         if keywords:
             args = self._bind(frame, node, args, keywords)
         if not self.least <= len(args) <= self.most:
             allowed = str(self.least) if self.least == self.most else f"{self.least} to {self.most}"
             allowed = f"at least {self.least}" if self.most >= _MANY else allowed
             frame.fail(node, f"{self.shown} takes {allowed} arguments, {len(args)} were given")
-        return self.typing(frame, node, args)
+        return self.typing(frame, node, [*named, *args])
 
     def _bind(self, frame: Frame, node: ast.AST, args: list[Value], keywords: dict[str, Value]) -> list[Value]:
         for name in keywords:
@@ -91,12 +95,12 @@ def typing_rule(
 
 
 def language_rule(
-    name: str, least: int, most: int | None = None, names: tuple[str, ...] = ()
+    name: str, least: int, most: int | None = None, names: tuple[str, ...] = (), only_keyword: tuple[str, ...] = ()
 ) -> Callable[[Typing], Typing]:
     """Register a rule for an intrinsic of the kernel language."""
 
     def register(typing: Typing) -> Typing:
-        LANGUAGE[name] = Rule(name, typing, least, least if most is None else most, names)
+        LANGUAGE[name] = Rule(name, typing, least, least if most is None else most, names, only_keyword)
         return typing
 
     return register
@@ -127,7 +131,8 @@ def find_rule(function: Any, operation: str = "") -> Rule | None:
     if operation:
         rule = LANGUAGE.get(operation)
         if rule is not None and not rule.names:
-            return Rule(rule.shown, rule.typing, rule.least, rule.most, _parameter_names(function))
+            names = _parameter_names(function)
+            return Rule(rule.shown, rule.typing, rule.least, rule.most, names, rule.only_keyword)
         return rule
     try:
         rule = RULES.get(function) if isinstance(function, Hashable) else None
@@ -165,14 +170,16 @@ def _strengthened(frame: Frame, node: ast.AST, value: Value) -> Value:
 
 def _parameter_names(function: Any) -> tuple[str, ...]:
     try:
-        return tuple(inspect.signature(function).parameters)
+        found = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return ()
+    return tuple(p.name for p in found if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
 
 
 from sterna.compiler.frontend.rules import (  # noqa: E402  (they fill the tables)
     builtin,  # noqa: F401
     dtypes,  # noqa: F401
+    inline,  # noqa: F401
     language,  # noqa: F401
     mathematics,  # noqa: F401
     numeric,  # noqa: F401
