@@ -5,7 +5,9 @@ Ordinary Python functions and objects, re-exported by `sterna`.  On the host the
 operation, and in `sterna.interpret` they do the real thing.
 """
 
-from sterna.language import atomic, local, random, shared
+from typing import TYPE_CHECKING, Any
+
+from sterna.language import atomic, local, shared
 from sterna.language.bits import brev, cbrt, clz, ffs, fma, inbounds, mul_hi, popc, rsqrt, selp
 from sterna.language.dtypes import (
     bfloat16,
@@ -68,3 +70,15 @@ __all__ = [
     "syncthreads_and", "syncthreads_count", "syncthreads_or", "syncwarp", "threadIdx", "threadfence",
     "threadfence_block", "threadfence_system", "uint16", "uint32", "uint64", "uint8", "warpsize",
 ]  # fmt: skip
+
+if TYPE_CHECKING:
+    from sterna.language import random
+
+
+def __getattr__(name: str) -> Any:
+    """`random` is loaded when it is first used: few kernels draw random numbers."""
+    if name == "random":
+        from importlib import import_module
+
+        return import_module("sterna.language.random")
+    raise AttributeError(f"module 'sterna.language' has no attribute {name!r}")
