@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PARTS = ("imports", "first_launch", "compiling", "linking", "launching", "throughput", "simulator")
+PARTS = ("imports", "first_launch", "compiling", "linking", "launching", "throughput", "random_numbers", "simulator")
 
 
 def main() -> None:

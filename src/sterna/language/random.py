@@ -46,7 +46,7 @@ _SQRT2, _HALF_LN2 = math.sqrt(2), math.log(2) / 2
 _ATANH_64 = tuple(1 / n for n in range(21, 1, -2))
 _ATANH_32 = _ATANH_64[-4:]
 """Coefficients of atanh(s) = s + s z (1/3 + z/5 + …) with z = s**2, |s| < 0.172, the highest power first."""
-_SINE_64 = tuple((-1) ** (n // 2) / math.factorial(n) for n in range(23, 1, -2))
+_SINE_64 = tuple((-1) ** (n // 2) / math.factorial(n) for n in range(25, 1, -2))
 _SINE_32 = _SINE_64[-6:]
 """Coefficients of sin(x) = x + x z (-1/3! + z/5! - …) with z = x**2, |x| <= pi/2, the highest power first."""
 
@@ -200,20 +200,23 @@ def _half_log(fraction: Any, exponent: Any, half_ln2: Any, coefficients: Any) ->
         fraction = fraction * 0.5
         exponent = exponent + 1
     s = (fraction - 1) / (fraction + 1)
-    return exponent * half_ln2 + (s + s * (s * s * _horner(s * s, coefficients)))
+    return exponent * half_ln2 + (s + s * (s * s * _polynomial(s * s, coefficients)))
 
 
 def _sine(phi: Any, coefficients: Any) -> Any:
     """The sine from -pi/2 to pi/2."""
     z = phi * phi
-    return phi + phi * (z * _horner(z, coefficients))
+    return phi + phi * (z * _polynomial(z, coefficients))
 
 
-def _horner(z: Any, coefficients: Any) -> Any:
-    total = z * coefficients[0] + coefficients[1]
-    for coefficient in coefficients[2:]:
-        total = total * z + coefficient
-    return total
+def _polynomial(z: Any, coefficients: Any) -> Any:
+    """A polynomial of an even number of coefficients: two of half the length in z**2, by Horner's rule side by side."""
+    w = z * z
+    odd, even = coefficients[0], coefficients[1]
+    for first, second in zip(coefficients[2::2], coefficients[3::2]):  # noqa: B905
+        odd = odd * w + first
+        even = even * w + second
+    return odd * z + even
 
 
 @device_function
