@@ -1,0 +1,11 @@
+"""Metal Shading Language from lowered kernel IR: structured text, as the IR is structured.
+
+::
+
+    layout      how values of device types are written      scalars, complexes   arithmetic, conversions
+    code        lines, temporaries                          memory               arrays, records, views
+    emitter     one function: expressions                   statements           control flow
+    intrinsics, mathematics, simdgroup, atomics, printing   operations, by tables
+    prelude     helper functions, taken in as they are used
+    module      the kernel's entry, device functions, the whole text
+"""

@@ -1,0 +1,59 @@
+"""The Metal target's compiler: lowered kernel IR → text in Metal's language; needs no Apple hardware.
+
+The same job gives the same bytes in every process (I4).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sterna.compiler.codegen.msl.module import emit_module, entry_name, state_names
+from sterna.compiler.deep import with_deep_stack
+from sterna.compiler.ir.nodes import Module
+from sterna.options import CompileOptions
+from sterna.targets.base import Target
+from sterna.targets.metal.target import compiler_versions
+
+__all__ = ["COMPILER", "MetalCompiler"]
+
+
+class MetalCompiler:
+    """Compiler half of the Metal target."""
+
+    def versions(self) -> dict[str, str]:
+        """Versions that influence the code."""
+        return compiler_versions() or {}
+
+    def compile(
+        self, module: Module, target: Target, options: CompileOptions
+    ) -> tuple[dict[str, bytes], dict[str, Any], dict[str, Any]]:
+        """Compile a lowered module.
+
+        Returns
+        -------
+        payloads : dict of str to bytes
+            ``msl``: the text, in UTF-8.
+        facts : dict
+            ``entry``; ``state``, names of the state words behind the arguments; ``shared``, whether the kernel takes a
+            threadgroup buffer, and ``shared_bytes`` of it beside dynamic memory; ``raises``; ``prints``;
+            ``max_threads``; ``language``, the lowest version of Metal that will do.
+        texts : dict of str to str
+            ``msl``, also as ``asm``.
+        """
+        text, context = with_deep_stack(emit_module, module, options)
+        state = state_names(options.over)
+        facts: dict[str, Any] = {
+            "entry": entry_name(module.entry),
+            "state": state,
+            "state_words": len(state),
+            "shared": context.uses_shared,
+            "shared_bytes": context.shared_bytes,
+            "raises": context.raises,
+            "prints": context.prints,
+            "max_threads": options.launch_bounds[0] if options.launch_bounds else 0,
+            "language": context.language,
+        }
+        return {"msl": text.encode()}, facts, {"msl": text, "asm": text}
+
+
+COMPILER = MetalCompiler()
