@@ -36,12 +36,13 @@ from sterna.types import (
 
 __all__ = ["STATE_WORDS", "ArgField", "ArgLayout", "arg_layout", "scalar_code", "state_offsets", "words_of_array"]
 
-STATE_WORDS = {"record": 1, "table": 1, "print": 1, "extents": 3, "flat": 2, "seed": 1}
+STATE_WORDS = {"record": 1, "table": 1, "print": 1, "extents": 3, "flat": 2, "dynamic": 1, "seed": 1}
 """State word → number of 64-bit words, in their order.
 
 ``record``: address of the exception record; ``table``: of the relocation table; ``print``: of the print buffer;
-``extents``: x, y, z of an ``over`` launch; ``flat``: blocks along x and y if all lie along x, else 0; ``seed``: key of
-the launch's random numbers, last because it is another one at every launch.
+``extents``: x, y, z of an ``over`` launch; ``flat``: blocks along x and y if all lie along x, else 0; ``dynamic``:
+bytes of dynamic shared memory, where the hardware does not say; ``seed``: key of the launch's random numbers, last
+because it is another one at every launch.
 """
 
 

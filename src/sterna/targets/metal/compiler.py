@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sterna.compiler.codegen.msl.module import emit_module, entry_name, state_names
+from sterna.compiler.codegen.msl.module import emit_module, entry_name
 from sterna.compiler.deep import with_deep_stack
 from sterna.compiler.ir.nodes import Module
 from sterna.options import CompileOptions
@@ -34,18 +34,16 @@ class MetalCompiler:
         payloads : dict of str to bytes
             ``msl``: the text, in UTF-8.
         facts : dict
-            ``entry``; ``state``, names of the state words behind the arguments; ``shared``, whether the kernel takes a
+            ``entry``; ``state``, names of the state words that it reads; ``shared``, whether the kernel takes a
             threadgroup buffer, and ``shared_bytes`` of it beside dynamic memory; ``raises``; ``prints``;
             ``max_threads``; ``language``, the lowest version of Metal that will do.
         texts : dict of str to str
             ``msl``, also as ``asm``.
         """
         text, context = with_deep_stack(emit_module, module, options)
-        state = state_names(options.over)
         facts: dict[str, Any] = {
             "entry": entry_name(module.entry),
-            "state": state,
-            "state_words": len(state),
+            "state": list(context.state),
             "shared": context.uses_shared,
             "shared_bytes": context.shared_bytes,
             "raises": context.raises,

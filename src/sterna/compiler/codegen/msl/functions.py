@@ -102,7 +102,8 @@ def _callees_first(module: ir.Module, calls: dict[str, list[str]]) -> list[str]:
         if name in open_:
             shown = module.sources[module.functions[name].ordinal][1] if module.sources else name
             raise UnsupportedError(
-                f"{shown} calls itself, and target metal has no recursion", hint="write it as a loop, with a stack of its own"
+                f"{shown} calls itself, and target metal has no recursion",
+                hint="write it as a loop, with a stack of its own",
             )
         if name in order:
             return

@@ -22,7 +22,7 @@ __all__ = ["OPERATIONS", "emit_intrinsic", "needs_frame"]
 Emit = Callable[["FunctionEmitter", "Intrinsic", tuple[Value, ...]], Value]
 _FRAME_OPERATIONS = (
     "thread_idx.", "block_idx.", "block_dim.", "grid_dim.", "grid_index.", "grid_size.", "laneid", "lanemask_lt", "shfl_",
-    "syncthreads_",
+    "syncthreads_", "state.",
 )  # fmt: skip
 _EVERYWHERE = "mem_flags::mem_device | mem_flags::mem_threadgroup"
 
@@ -122,7 +122,8 @@ def _bitcast(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Va
     assert isinstance(source, Scalar) and isinstance(target, Scalar)
     if source.weak and source.kind in "fc":
         raise UnsupportedError(
-            "the bits of a Python float, which target metal computes in float32", hint="convert with np.float32(…) first"
+            "the bits of a Python float, which target metal computes in float32",
+            hint="convert with np.float32(…) first",
         )
     have, want = register_type(source), register_type(target)
     if have == want:
@@ -160,6 +161,10 @@ def _word(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value
     return args[0][:1]
 
 
+def _state(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
+    return (f"f.{node.name.removeprefix('state.')}",)
+
+
 def _range_count(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
     return (call("long", e.helper("range_count", args[0][0], args[1][0], args[2][0])),)
 
@@ -171,7 +176,8 @@ OPERATIONS: dict[str, Emit] = {
     "syncthreads_or": _counting_barrier, "threadfence": _fence, "threadfence_block": _fence, "threadfence_system": _fence,
     "grid_sync": _grid_sync, "popc": _bits, "clz": _bits, "ffs": _bits, "brev": _bits, "mul_hi": _mul_hi,
     "selp": _selp, "abs": _abs, "builtins.abs": _abs, "math.abs": _abs, "range.count": _range_count,
-    "complex.make": _make_complex, "object.word": _word, "bitcast": _bitcast, **SIMDGROUP,
+    "complex.make": _make_complex, "object.word": _word, "bitcast": _bitcast, "state.seed": _state,
+    **SIMDGROUP,
 }  # fmt: skip
 """Operation of the language → how it is emitted; mathematical functions are looked up behind them."""
 

@@ -1,11 +1,7 @@
 """The text of one kernel in Metal: prelude, device functions, the entry.
 
-The entry takes its arguments in one buffer, the launch arguments as `sterna.abi` lays them out and then the state words
-(`STATE`, 64 bits each)::
-
-    record      address of the exception record         table    address of the relocation table
-    print       address of the print buffer             dynamic  bytes of dynamic shared memory
-    extents.…   of an ``over`` launch, x y z            flat.…   blocks along x and y if its grid is flat, else 0
+The entry takes its arguments in one buffer: the launch arguments as `sterna.abi` lays them out, then those state words
+that the kernel reads (`sterna.abi.STATE_WORDS`); the rest of what a thread knows is in its ``Frame``.
 
 All arrays that a block shares lie in one threadgroup buffer, the launch's dynamic memory behind them.  The text depends
 on the IR alone (I4).
@@ -15,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sterna.abi import ArgField, arg_layout
+from sterna.abi import STATE_WORDS, ArgField, arg_layout, state_offsets
 from sterna.compiler.codegen.msl.atomics import emit_atomic
 from sterna.compiler.codegen.msl.code import bare
 from sterna.compiler.codegen.msl.emitter import FunctionEmitter, component_names, from_bits
@@ -33,6 +29,7 @@ from sterna.compiler.codegen.msl.prelude import FRAME, prelude_text
 from sterna.compiler.codegen.msl.statements import emit_body
 from sterna.compiler.ir import nodes as ir
 from sterna.compiler.ir.rewrite import walk_function
+from sterna.compiler.passes.kernel_state import kernel_state
 from sterna.errors import CompileError, SourceLocation, UnsupportedError
 from sterna.types import Scalar, StructType, TupleType, itemsize
 
@@ -42,18 +39,11 @@ if TYPE_CHECKING:
     from sterna.options import CompileOptions
     from sterna.types import Type
 
-__all__ = ["SHARED_BYTES", "ModuleContext", "emit_module", "entry_name", "state_names"]
+__all__ = ["SHARED_BYTES", "ModuleContext", "emit_module", "entry_name"]
 
 SHARED_BYTES = 32 * 1024
 """Threadgroup memory that every Apple GPU has."""
-_STATE = ("record", "table", "print", "dynamic")
-_OVER = ("extents.x", "extents.y", "extents.z", "flat.x", "flat.y")
 _VOTES = ("syncthreads_count", "syncthreads_and", "syncthreads_or")
-
-
-def state_names(over: int) -> list[str]:
-    """Names of the state words behind the arguments, in order."""
-    return [*_STATE, *_OVER] if over else list(_STATE)
 
 
 def entry_name(name: str) -> str:
@@ -75,6 +65,8 @@ class ModuleContext:
     ----------
     prints : list
         Formats of the lines that the kernel may print.
+    state : tuple of str
+        State words that the kernel reads.
     raises : bool
         Whether a thread may fail.
     shared_bytes : int
@@ -91,9 +83,11 @@ class ModuleContext:
         self.current: FunctionEmitter | None = None
         self._needed: set[str] = set()
         self._arrays: dict[FunctionEmitter, list[str]] = {}
-        self.shared_bytes, self.uses_shared = 0, False
+        self.shared_bytes, self.uses_shared, self._is_dynamic = 0, False, False
         self._starts: dict[str, int] = {}
         self._place_shared()
+        state = {*kernel_state(module, options.over), *(["dynamic"] if self._is_dynamic else [])}
+        self.state = tuple(name for name in STATE_WORDS if name in state)
         self.infos = function_infos(module)
 
     def _place_shared(self) -> None:
@@ -101,6 +95,7 @@ class ModuleContext:
             for node in walk_function(function):
                 if isinstance(node, ir.SharedArray):
                     self._reserve(node.name, _bytes_of(node))
+                    self._is_dynamic |= not node.shape
                 elif isinstance(node, ir.Intrinsic) and node.name in _VOTES:
                     self._reserve("", 8)
 
@@ -198,7 +193,8 @@ def emit_module(module: ir.Module, options: CompileOptions) -> tuple[str, Module
     try:
         if options.cooperative:
             raise UnsupportedError(
-                "target metal has no cooperative launches", hint="end the kernel where the grid should meet, and launch another"
+                "target metal has no cooperative launches",
+                hint="end the kernel where the grid should meet, and launch another",
             )
         if options.cluster:
             raise UnsupportedError("target metal has no clusters of blocks", hint="leave cluster= away on metal")
@@ -261,8 +257,8 @@ def _emit_entry(context: ModuleContext) -> str:
         "uint lane [[thread_index_in_simdgroup]]",
     ]
     bounds = context.options.launch_bounds
-    attribute = f" [[max_total_threads_per_threadgroup({bounds[0]})]] " if bounds else ""
-    head = f"kernel void {entry_name(context.module.entry)}{attribute}("
+    attribute = f"[[max_total_threads_per_threadgroup({bounds[0]})]] " if bounds else ""
+    head = f"{attribute}kernel void {entry_name(context.module.entry)}("
     lines = [context.title(kernel), head, ",\n".join(f"    {p}" for p in parameters) + ")", "{"]
     lines += _frame(context, state)
     return "\n".join([*lines, *arguments, *locals_, *context.arrays_of(e), *e.code.lines, "}"])
@@ -270,29 +266,36 @@ def _emit_entry(context: ModuleContext) -> str:
 
 def _frame(context: ModuleContext, state: int) -> list[str]:
     """The frame of the thread; leaves if it is past the extents."""
+    offsets, _ = state_offsets(context.state)
     over = context.options.over
-    word = {name: f"(args + {state + 8 * k})" for k, name in enumerate(state_names(over))}
-    shared = "shared" if context.uses_shared else "nullptr"
+
+    def word(name: str, kind: str, axis: int = 0) -> str:
+        return f"*(constant {kind} *)(args + {state + 8 * (offsets[name] + axis)})"
+
     lines = []
-    if over > 1:
+    if "flat" in offsets:
         lines += [
-            f"    const uint2 flat = uint2(*(constant uint *){word['flat.x']}, *(constant uint *){word['flat.y']});",
+            f"    const uint2 flat = uint2({word('flat', 'uint')}, {word('flat', 'uint', 1)});",
             "    if (flat.x != 0)  // all blocks lie along x: take the index apart",
             "        block_idx = uint3(block_idx.x % flat.x, block_idx.x / flat.x % flat.y, "
             "block_idx.x / flat.x / flat.y);",
         ]
-    for axis in "xyz"[:over]:
-        index = f"ulong(block_idx.{axis}) * block_dim.{axis} + thread_idx.{axis}"
-        lines.append(f"    if ({index} >= *(constant ulong *){word[f'extents.{axis}']}) return;")
-    extents = [f"*(constant long *){word[f'extents.{axis}']}" if over else "1L" for axis in "xyz"]
+    for axis, letter in enumerate("xyz"[:over]):
+        index = f"ulong(block_idx.{letter}) * block_dim.{letter} + thread_idx.{letter}"
+        lines.append(f"    if ({index} >= {word('extents', 'ulong', axis)}) return;")
+    addresses = [
+        f"({kind})({word(name, 'ulong')})" if name in offsets else "nullptr" for name, kind in _ADDRESSES.items()
+    ]
     values = [
-        f"(device atomic_uint *)*(constant ulong *){word['record']}",
-        f"(device const long *)*(constant ulong *){word['table']}",
-        f"(device uchar *)*(constant ulong *){word['print']}",
-        shared, f"*(constant long *){word['dynamic']}", "thread_idx", "block_idx", "block_dim", "grid_dim",
-        *extents, "lane",
+        *addresses, "shared" if context.uses_shared else "nullptr",
+        *(word(name, "long") if name in offsets else "0L" for name in ("dynamic", "seed")),
+        "thread_idx", "block_idx", "block_dim", "grid_dim",
+        *(word("extents", "long", axis) if over else "1L" for axis in range(3)), "lane",
     ]  # fmt: skip
     return [*lines, "    const Frame f = {", *(f"        {v}," for v in values), "    };"]
+
+
+_ADDRESSES = {"record": "device atomic_uint *", "table": "device const long *", "print": "device uchar *"}
 
 
 def _read(e: FunctionEmitter, t: Type, fields: Iterator[ArgField]) -> Iterator[str]:
@@ -319,5 +322,3 @@ def _read_scalar(e: FunctionEmitter, t: Scalar, fields: Iterator[ArgField]) -> s
         return f"float2({', '.join(parts)})"
     text = f"*(constant {memory_type(t)} *)(args + {next(fields).offset})"
     return f"({text} != 0)" if t.kind == "b" else text
-
-

@@ -21,6 +21,7 @@ struct Frame {
     device uchar *print;
     threadgroup uchar *shared;
     long dynamic;
+    long seed;
     uint3 thread_idx;
     uint3 block_idx;
     uint3 block_dim;
