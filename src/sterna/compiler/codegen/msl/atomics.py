@@ -1,6 +1,6 @@
 """Atomic read-modify-write of one array element: Metal has them for 32 bits.
 
-The order is relaxed.  Floats, ``inc`` and ``dec`` are loops of compare and swap.  A thread's own memory needs no atomics.
+The order is relaxed.  Floats, ``inc`` and ``dec`` are loops of compare and swap.  A thread's own memory needs none.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Device functions: how they are called, and their text.
 
-A device function takes the components of its parameters, behind the thread's frame if it (or what it calls) needs it.  A
-single result is returned; several, and those of a function that may fail, go through references.  A function that may
+A device function takes the components of its parameters, behind the thread's frame if it (or what it calls) needs it.
+A single result is returned; several, and those of a function that may fail, go through references.  A function that may
 fail returns true when the thread has failed and must leave.
 """
 

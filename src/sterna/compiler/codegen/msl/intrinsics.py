@@ -21,8 +21,8 @@ __all__ = ["OPERATIONS", "emit_intrinsic", "needs_frame"]
 
 Emit = Callable[["FunctionEmitter", "Intrinsic", tuple[Value, ...]], Value]
 _FRAME_OPERATIONS = (
-    "thread_idx.", "block_idx.", "block_dim.", "grid_dim.", "grid_index.", "grid_size.", "laneid", "lanemask_lt", "shfl_",
-    "syncthreads_", "state.",
+    "thread_idx.", "block_idx.", "block_dim.", "grid_dim.", "grid_index.", "grid_size.", "laneid", "lanemask_lt",
+    "shfl_", "syncthreads_", "state.",
 )  # fmt: skip
 _EVERYWHERE = "mem_flags::mem_device | mem_flags::mem_threadgroup"
 
@@ -173,8 +173,8 @@ OPERATIONS: dict[str, Emit] = {
     **{f"{kind}.{axis}": _component for kind in ("thread_idx", "block_idx", "block_dim", "grid_dim") for axis in "xyz"},
     **{f"grid_index.{k}": _grid_index for k in range(3)}, **{f"grid_size.{k}": _grid_size for k in range(3)},
     "syncthreads": _syncthreads, "syncthreads_count": _counting_barrier, "syncthreads_and": _counting_barrier,
-    "syncthreads_or": _counting_barrier, "threadfence": _fence, "threadfence_block": _fence, "threadfence_system": _fence,
-    "grid_sync": _grid_sync, "popc": _bits, "clz": _bits, "ffs": _bits, "brev": _bits, "mul_hi": _mul_hi,
+    "syncthreads_or": _counting_barrier, "threadfence": _fence, "threadfence_block": _fence,
+    "threadfence_system": _fence, "grid_sync": _grid_sync, "popc": _bits, "clz": _bits, "ffs": _bits, "brev": _bits, "mul_hi": _mul_hi,
     "selp": _selp, "abs": _abs, "builtins.abs": _abs, "math.abs": _abs, "range.count": _range_count,
     "complex.make": _make_complex, "object.word": _word, "bitcast": _bitcast, "state.seed": _state,
     **SIMDGROUP,

@@ -1,7 +1,7 @@
 """Mathematical functions: Metal's library in float32, or the prelude for what it lacks.
 
-An operation ``math.f``, ``cmath.f``, ``numpy.f`` or plain ``f`` is looked up by its last part.  float16 and bfloat16 are
-computed in float32.
+An operation ``math.f``, ``cmath.f``, ``numpy.f`` or plain ``f`` is looked up by its last part.  float16 and bfloat16
+are computed in float32.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["emit_complex", "emit_math", "is_math"]
 
 _PRECISE = (
-    "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "exp", "exp2", "log",
-    "log2", "log10", "sqrt", "rsqrt", "atan2", "pow", "fmod",
+    "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "exp", "exp2",
+    "log", "log2", "log10", "sqrt", "rsqrt", "atan2", "pow", "fmod",
 )  # fmt: skip
 """Functions that Metal has in two precisions."""
 _EXACT = ("floor", "ceil", "trunc", "rint", "fabs", "fmin", "fmax", "fma", "copysign", "isnan", "isinf", "isfinite")
@@ -39,8 +39,8 @@ _HELPERS = {
 }  # fmt: skip
 _MISSING = ("erf", "erfc", "gamma", "lgamma")
 _COMPLEX_FUNCTIONS = (
-    "exp", "log", "log10", "sqrt", "sinh", "cosh", "tanh", "sin", "cos", "tan", "asin", "acos", "acosh", "asinh", "atanh",
-    "atan",
+    "exp", "log", "log10", "sqrt", "sinh", "cosh", "tanh", "sin", "cos", "tan", "asin", "acos", "acosh", "asinh",
+    "atanh", "atan",
 )  # fmt: skip
 
 

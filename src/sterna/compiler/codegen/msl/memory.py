@@ -171,27 +171,30 @@ def view(e: FunctionEmitter, node: ir.View) -> Value:
     if node.field is not None:
         return _field_view(node, array)
     pointer = f"{SPACES[array.type.space]} uchar *"
-    shape, kept, terms, axis = [], [], [], 0
+    extents: list[str] = []
+    kept: list[str] = []
+    terms: list[str] = []
+    axis = 0
     for item in node.items:
         if isinstance(item, ir.NewAxis):
-            shape.append("1L")
+            extents.append("1L")
             kept.append(long_literal(itemsize(node.type.dtype)))
             continue
         extent, stride = array.shape[axis], strides[axis]
         if isinstance(item, ir.SliceAxis):
             first, length, step = _slice(e, extent, item)
-            shape.append(length)
+            extents.append(length)
             kept.append(_product(stride, step))
         else:
             first = index(e, axis, extent, e.one(item), node.check, False)
         if first != "0L":
             terms.append(_product(stride, first))
         axis += 1
-    shape.extend(array.shape[axis:])
+    extents.extend(array.shape[axis:])
     kept.extend(strides[axis:])
     address = e.code.short(pointer, offset(array.address, *terms))
     return _value_of(
-        node.type, address, tuple(e.code.atom("long", s) for s in shape), tuple(e.code.atom("long", s) for s in kept)
+        node.type, address, tuple(e.code.atom("long", s) for s in extents), tuple(e.code.atom("long", s) for s in kept)
     )
 
 

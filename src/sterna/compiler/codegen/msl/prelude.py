@@ -1,7 +1,7 @@
 """Helper functions in Metal, of which a kernel's text takes in those it uses.
 
-Each fragment stands under the name that is called; a fragment brings in the fragments whose names are in its text.  They
-come out in the order of these tables, so the text depends on the IR alone (I4).
+Each fragment stands under the name that is called; a fragment brings in the fragments whose names are in its text.
+They come out in the order of these tables, so the text depends on the IR alone (I4).
 """
 
 from __future__ import annotations

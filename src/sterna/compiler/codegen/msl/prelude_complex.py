@@ -1,4 +1,4 @@
-"""Fragments of the prelude: complex numbers, as ``float2``; the formulas of `codegen.llvm.complexes` and `complexfns`."""
+"""Fragments of the prelude: complex numbers, as ``float2``; the formulas of `codegen.llvm`."""
 
 from __future__ import annotations
 
