@@ -24,6 +24,7 @@ from sterna.compiler.job import Job
 from sterna.compiler.passes.aliasing import Aliasing
 from sterna.compiler.passes.lower_references import lower_references
 from sterna.compiler.passes.start_generator import start_generator
+from sterna.errors import CompileError, SourceLocation
 from sterna.frozen import field, frozen
 from sterna.image.format import KernelImage
 from sterna.source.captures import Scan
@@ -66,7 +67,10 @@ def compile_kernel(job: Job) -> Compilation:
     verify(lowered, "lowered")
     manifest = lowered.manifest
     assert manifest is not None
-    payloads, facts, texts = compiler.compile(lowered, target, job.options)
+    try:
+        payloads, facts, texts = compiler.compile(lowered, target, job.options)
+    except CompileError as error:
+        raise _with_source(error, lowered, job.scan) from None
     if job.options.noalias:
         facts["written"] = _written(lowered)
     image = KernelImage(
@@ -102,6 +106,21 @@ def _finish(module: Module, compiler: TargetCompiler, job: Job) -> Module:
 def _places(captures: Scan) -> tuple[tuple[str, int], ...]:
     """File (by module, not by path) and line of the ``def`` of every function, for line tables."""
     return tuple((_file_of(r.function), locate(r.function).def_line) for r in captures.functions)
+
+
+def _with_source(error: CompileError, module: Module, captures: Scan) -> CompileError:
+    """An error of a code generator, which knows lines by their function only, with the user's text."""
+    place = error.location
+    if place is None or place.text:
+        return error
+    for ordinal, (file, start) in enumerate(module.places):
+        if (file, module.sources[ordinal][1]) == (place.filename, place.function) and start <= place.line:
+            located = locate(captures.functions[ordinal].function)
+            text = located.line_text(place.line)
+            column = len(text) - len(text.lstrip())
+            shown = SourceLocation(located.filename, place.line, column, len(text.rstrip()), text, place.function)
+            return type(error)(error.message, shown, error.kernel, error.hint)
+    return error
 
 
 def _file_of(function: FunctionType) -> str:

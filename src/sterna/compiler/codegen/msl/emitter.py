@@ -252,10 +252,8 @@ def _intrinsic(e: FunctionEmitter, node: ir.Intrinsic) -> Value:
 
 
 def _slot_word(e: FunctionEmitter, node: ir.SlotWord) -> Value:
-    raise UnsupportedError(
-        "target metal has no symbols that a loader could write",
-        hint="strategy='table', the target's own, reads a Global's word from a table",
-    )
+    """A word that the host may change (``bake`` keeps those of a Global): in the table, too."""
+    return (f"f.table[{e.context.slots[node.slot] + node.index}]",)
 
 
 def _table_word(e: FunctionEmitter, node: ir.TableWord) -> Value:

@@ -62,7 +62,7 @@ def _reads_frame(node: object) -> bool:
         return needs_frame(node.name)
     if isinstance(node, ir.Element | ir.Store | ir.View | ir.Atomic):
         return node.check is not None
-    return isinstance(node, ir.Raise | ir.Print | ir.TableWord | ir.SharedArray)
+    return isinstance(node, ir.Raise | ir.Print | ir.TableWord | ir.SlotWord | ir.SharedArray)
 
 
 def function_infos(module: ir.Module) -> dict[str, FunctionInfo]:

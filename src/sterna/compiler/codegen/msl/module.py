@@ -69,6 +69,8 @@ class ModuleContext:
         State words that the kernel reads.
     raises : bool
         Whether a thread may fail.
+    slots : dict of str to int
+        Slot of a record → place of its first word in the table.
     shared_bytes : int
         Of all arrays that a block shares, without dynamic memory.
     language : str
@@ -83,21 +85,27 @@ class ModuleContext:
         self.current: FunctionEmitter | None = None
         self._needed: set[str] = set()
         self._arrays: dict[FunctionEmitter, list[str]] = {}
-        self.shared_bytes, self.uses_shared, self._is_dynamic = 0, False, False
+        self.shared_bytes, self.uses_shared = 0, False
         self._starts: dict[str, int] = {}
-        self._place_shared()
-        state = {*kernel_state(module, options.over), *(["dynamic"] if self._is_dynamic else [])}
+        self.slots = {record.slot: record.index for record in module.manifest or ()}
+        more = self._survey()
+        state = {*kernel_state(module, options.over), *more}
         self.state = tuple(name for name in STATE_WORDS if name in state)
         self.infos = function_infos(module)
 
-    def _place_shared(self) -> None:
+    def _survey(self) -> set[str]:
+        """Place the arrays of a block; gives the state words that only this target reads."""
+        state: set[str] = set()
         for function in self.module.functions.values():
             for node in walk_function(function):
                 if isinstance(node, ir.SharedArray):
                     self._reserve(node.name, _bytes_of(node))
-                    self._is_dynamic |= not node.shape
+                    state.update(() if node.shape else ("dynamic",))
                 elif isinstance(node, ir.Intrinsic) and node.name in _VOTES:
                     self._reserve("", 8)
+                elif isinstance(node, ir.SlotWord):
+                    state.add("table")
+        return state
 
     def _reserve(self, name: str, size: int) -> None:
         self.uses_shared = True
