@@ -173,7 +173,7 @@ class ModuleContext:
         ]
         entry = _emit_entry(self)
         mode = "fast" if self.options.fastmath else "safe"
-        contract = "fast" if self.options.fastmath else "off"
+        contract = "fast" if self.options.fastmath else "on" if self.options.contract else "off"
         head = [
             "#include <metal_stdlib>", "using namespace metal;", "",
             f"#pragma METAL fp math_mode({mode})", f"#pragma METAL fp contract({contract})", "", FRAME,
