@@ -14,6 +14,7 @@ import numpy as np
 
 import sterna
 from common import options, scratch, show, write
+from sterna.types import LiteralType
 from suite import volumerhs
 from suite.on_cuda import SUITE, device, event_time, nvcc_cubin, tool
 
@@ -150,7 +151,7 @@ def _volumerhs(gpu: Any, folder: Path) -> dict[str, float]:
             launcher = kernel[ELEMENTS, (5, 5)]
             name = f"sterna{label} {bounds}"
             measure(name, lambda k=launcher, s=shapes: k(*args, s))  # type: ignore[misc]
-            compiled = kernel.specialize(*args, shapes, device=gpu)
+            compiled = kernel.specialize(*args, LiteralType(shapes), device=gpu)
             print(
                 f"{name}: {compiled.registers} registers, {compiled.local_bytes} bytes of local memory, "
                 f"{found[name]:.0f} us"

@@ -68,19 +68,25 @@ def test_a_device_function_on_the_host():
         power(2.0, n=3)
 
 
-@sterna.device_override(math.sinh)
-def sinh_of_devices(x):
-    return math.sinh(x) + 1000
+@pytest.fixture
+def overridden_for_a_while():
+    """Overrides of functions that other tests of this process use too."""
 
+    @sterna.device_override(math.sinh)
+    def sinh_of_devices(x):
+        return math.sinh(x) + 1000
 
-@sterna.device_override(divmod)
-def divmod_of_devices(a, b):
-    return a + b, 7
+    @sterna.device_override(divmod)
+    def divmod_of_devices(a, b):
+        return a + b, 7
 
+    @sterna.device_override(np.cbrt)
+    def cbrt_of_devices(x):
+        return np.cbrt(x) + 500
 
-@sterna.device_override(np.cbrt)
-def cbrt_of_devices(x):
-    return np.cbrt(x) + 500
+    yield
+    for function in (math.sinh, divmod, np.cbrt):
+        remove(function)
 
 
 @sterna.kernel
@@ -90,7 +96,7 @@ def overridden_functions_of_others(out):
     out[3] = np.cbrt(8.0)
 
 
-def test_functions_of_python_and_numpy(place: Place):
+def test_functions_of_python_and_numpy(place: Place, overridden_for_a_while):
     out = np.zeros(4)
     place.launch(overridden_functions_of_others, 1, 1, out)
     assert out.tolist() == [1000.0, 3.0, 7.0, pytest.approx(502.0)]
