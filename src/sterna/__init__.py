@@ -30,7 +30,7 @@ _HOME: dict[str, str] = {
     "kernel": "sterna.kernels", "Kernel": "sterna.kernels", "CompiledKernel": "sterna.kernels",
     "device_function": "sterna.language.device", "device_override": "sterna.language.device",
     "device_functions": "sterna.language.groups",
-    "interpret": "sterna.interpreter",
+    "host_leaks": "sterna.leaks", "interpret": "sterna.interpreter",
     "Array": "sterna.array", "to_device": "sterna.array", "empty": "sterna.array", "zeros": "sterna.array",
     "full": "sterna.array", "from_dlpack": "sterna.array",
     "Global": "sterna.runtime.hostrefs", "runtime_global": "sterna.runtime.hostrefs",
@@ -48,17 +48,16 @@ __all__ = [  # noqa: F405
     "__version__",
     "Array", "CompiledKernel", "Global", "Kernel", "activemask", "all_sync", "any_sync", "atomic", "ballot_sync",
     "bfloat16", "blockDim", "blockIdx", "bool_", "brev", "capture", "cbrt", "clz", "complex128", "complex64",
-    "device", "device_function", "device_functions", "device_override", "devices",
-    "empty", "eq_sync", "errors", "event", "ffs", "float16", "float32", "float64", "fma",
-    "from_dlpack", "full", "grid", "gridDim", "grid_sync", "gridsize", "inbounds", "inline_asm", "int16", "int32",
-    "int64", "int8", "interpret", "intrinsic", "kernel", "laneid", "lanemask_lt", "local", "machine_code_archive",
-    "mapped", "match_all_sync", "match_any_sync", "mul_hi", "on", "pinned", "popc", "random", "reduce_add_sync",
-    "reduce_and_sync", "reduce_max_sync", "reduce_min_sync", "reduce_or_sync", "reduce_xor_sync", "register_store",
-    "require_precompiled", "resolve", "rsqrt", "runtime_global", "seed", "selp", "shared", "shfl_down_sync",
-    "shfl_sync", "shfl_up_sync", "shfl_xor_sync", "stats", "stream", "synchronize", "syncthreads",
-    "syncthreads_and", "syncthreads_count", "syncthreads_or", "syncwarp", "threadIdx", "threadfence",
-    "threadfence_block", "threadfence_system", "to_device", "types", "uint16", "uint32", "uint64", "uint8",
-    "unregister_store", "warpsize", "zeros",
+    "device", "device_function", "device_functions", "device_override", "devices", "empty", "eq_sync", "errors",
+    "event", "ffs", "float16", "float32", "float64", "fma", "from_dlpack", "full", "grid", "gridDim", "grid_sync",
+    "gridsize", "host_leaks", "inbounds", "inline_asm", "int16", "int32", "int64", "int8", "interpret", "intrinsic",
+    "kernel", "laneid", "lanemask_lt", "local", "machine_code_archive", "mapped", "match_all_sync", "match_any_sync",
+    "mul_hi", "on", "pinned", "popc", "random", "reduce_add_sync", "reduce_and_sync", "reduce_max_sync",
+    "reduce_min_sync", "reduce_or_sync", "reduce_xor_sync", "register_store", "require_precompiled", "resolve",
+    "rsqrt", "runtime_global", "seed", "selp", "shared", "shfl_down_sync", "shfl_sync", "shfl_up_sync",
+    "shfl_xor_sync", "stats", "stream", "synchronize", "syncthreads", "syncthreads_and", "syncthreads_count",
+    "syncthreads_or", "syncwarp", "threadIdx", "threadfence", "threadfence_block", "threadfence_system", "to_device",
+    "types", "uint16", "uint32", "uint64", "uint8", "unregister_store", "warpsize", "zeros",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -71,6 +70,7 @@ if TYPE_CHECKING:
     from sterna.language import *  # noqa: F403
     from sterna.language.device import device_function, device_override
     from sterna.language.groups import device_functions
+    from sterna.leaks import host_leaks
     from sterna.relocation.roots import resolve
     from sterna.runtime.devices import device, devices, on, synchronize
     from sterna.runtime.hostrefs import Global, runtime_global

@@ -80,6 +80,30 @@ def inspect(
         raise _fail(error) from None
 
 
+@app.command()
+def check(
+    package: Annotated[str, typer.Argument(help="A package or module to import, or a path/to/package.")],
+    least: Annotated[int, typer.Option("--least", help="Fail if fewer functions than this were compiled.")] = 0,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also show what was not compiled, and why.")] = False,
+) -> None:
+    """Find functions of devices that a package's host code needs; exit code 1 if there are any.
+
+    Every function whose parameters are annotated with device types is compiled for the CPU as code of the host.
+    """
+    from sterna.cli.check import importable, show
+    from sterna.leaks import check_package
+
+    try:
+        found = check_package(importable(package))
+    except (ImportError, SternaError) as error:
+        raise _fail(error) from None
+    show(found, verbose, Console())
+    if len(found.compiled) < least:
+        raise _fail(ValueError(f"{len(found.compiled)} functions were compiled, at least {least} are asked for"))
+    if found.leaks:
+        raise typer.Exit(1)
+
+
 @cache_app.command("path")
 def cache_path() -> None:
     """Print where the cache is."""

@@ -16,7 +16,7 @@ from types import FunctionType
 from typing import Any
 
 from sterna.compiler.annotate import annotated_source
-from sterna.compiler.frontend import build_module
+from sterna.compiler.frontend import build_function, build_module
 from sterna.compiler.ir.nodes import Module
 from sterna.compiler.ir.text import module_text
 from sterna.compiler.ir.verify import verify
@@ -32,7 +32,7 @@ from sterna.source.locate import locate
 from sterna.targets.base import TargetCompiler
 from sterna.targets.registry import compiler_versions
 
-__all__ = ["Compilation", "Job", "annotated_source", "compile_kernel"]
+__all__ = ["Compilation", "Job", "annotated_source", "compile_function", "compile_kernel"]
 
 
 @frozen
@@ -42,6 +42,7 @@ class Compilation:
     image: KernelImage
     ir: str
     texts: Mapping[str, str | Callable[[], str]] = field(default_factory=dict)
+    module: Module | None = None
 
     def text(self, name: str) -> str:
         """One of the target's texts (``llvm``, ``asm``…); made now if the target makes it on demand."""
@@ -57,8 +58,25 @@ def compile_kernel(job: Job) -> Compilation:
     CompileError
         For kernel code that cannot be compiled; nothing is stored then.
     """
+    return _compile(job, build_module(job.scan, job.types, job.options, job.device.target))
+
+
+def compile_function(job: Job) -> Compilation:
+    """Compile a function on its own, behind an entry that calls it and drops what it returns.
+
+    The job's scan says for whom: with the tables of a target it is device code, with none code of the host
+    (`sterna.overlays`).
+
+    Raises
+    ------
+    CompileError
+        For code that cannot be compiled.
+    """
+    return _compile(job, build_function(job.scan, job.types, job.options, job.device.target))
+
+
+def _compile(job: Job, typed: Module) -> Compilation:
     target = job.device.target
-    typed = build_module(job.scan, job.types, job.options, target)
     verify(typed, "typed")
     compiler = target.compiler()
     lowered = replace(
@@ -88,7 +106,7 @@ def compile_kernel(job: Job) -> Compilation:
         provenance=_provenance(job, compiler_versions(target) or compiler.versions()),
         payloads=payloads,
     )
-    return Compilation(image, module_text(typed), texts)
+    return Compilation(image, module_text(typed), texts, typed)
 
 
 def _written(module: Module) -> list[int]:

@@ -7,6 +7,6 @@ stage ``typed``; whatever it does not understand it refuses, with the user's lin
 
 from __future__ import annotations
 
-from sterna.compiler.frontend.build import build_module
+from sterna.compiler.frontend.build import build_function, build_module
 
-__all__ = ["build_module"]
+__all__ = ["build_function", "build_module"]

@@ -20,6 +20,7 @@ from sterna.compiler.ir.nodes import (
     Stride,
     View,
 )  # fmt: skip
+from sterna.overlays import stub_name
 from sterna.types import (
     PYINT,
     ArrayType,
@@ -79,11 +80,15 @@ def _attribute_hint(value: Value) -> str:
 
 
 def _static_attribute(frame: Frame, node: ast.AST, value: Static, name: str) -> Value | None:
+    from sterna.compiler.frontend.hostcode import is_leak, leak
     from sterna.compiler.frontend.rules import operation_of
     from sterna.compiler.frontend.rules.dtypes import static_attribute
     from sterna.compiler.frontend.rules.language import component
 
-    part = component(operation_of(frame, value), name)
+    part = component(operation_of(frame, value) or stub_name(value.value), name)
+    if part is not None and is_leak(frame, value):
+        known = part
+        return leak(frame, node, value, lambda: known, f".{name}")
     if part is not None:
         return part
     found = static_attribute(value.value, name)

@@ -20,7 +20,18 @@ from sterna.compiler.frontend.finish import finish_module
 from sterna.compiler.frontend.frame import Frame
 from sterna.compiler.frontend.scopes import own_names
 from sterna.compiler.frontend.values import Rt, Static, Value, from_expr
-from sterna.compiler.ir.nodes import ErrorSite, Expr, Function, HostRef, Local, Module, SiteRef
+from sterna.compiler.ir.nodes import (
+    Assign,
+    Call,
+    ErrorSite,
+    Expr,
+    ExprStatement,
+    Function,
+    HostRef,
+    Local,
+    Module,
+    SiteRef,
+)
 from sterna.errors import SignatureError
 from sterna.options import CompileOptions
 from sterna.relocation.record import RefKind
@@ -30,7 +41,7 @@ from sterna.source.locate import Located, locate
 from sterna.targets.base import Target
 from sterna.types import BOOL, NONE, OPAQUE, TYPE_TAG, VOID, Type
 
-__all__ = ["Build", "Specialisation", "build_module"]
+__all__ = ["Build", "Specialisation", "build_function", "build_module"]
 
 _MAX_ATTEMPTS = 24
 
@@ -64,6 +75,27 @@ def build_module(scan: Scan, types: tuple[Type, ...], options: CompileOptions, t
 
 def _build(scan: Scan, types: tuple[Type, ...], options: CompileOptions, target: Target) -> Module:
     return Build(scan, options, target).module(types)
+
+
+def build_function(scan: Scan, types: tuple[Type, ...], options: CompileOptions, target: Target) -> Module:
+    """Translate a function as if a kernel called it with arguments of these types: one that may return a value."""
+    return with_deep_stack(_build_function, scan, types, options, target)
+
+
+def _build_function(scan: Scan, types: tuple[Type, ...], options: CompileOptions, target: Target) -> Module:
+    build = Build(scan, options, target)
+    spec = build.function(types)
+    given = tuple(Local(name, t) for name, t in spec.params)
+    returns = NONE if spec.returns is None else spec.returns
+    call = Call(spec.name, given, VOID if returns == NONE else returns)
+    body = ExprStatement(call, 0) if returns == NONE else Assign(".result", call, 0)
+    locals_ = dict(spec.params) if returns == NONE else {**dict(spec.params), ".result": returns}
+    entry = Specialisation(0, spec.node, build.unique("entry", 0), spec.shown, {}, spec.params, frozenset())
+    entry.function = Function(entry.name, spec.params, locals_, VOID, (body,), False, 0)
+    entry.callees, entry.raises = (spec.name,), spec.raises
+    build.specialisations["entry"] = entry
+    build.entry = entry.name
+    return finish_module(build, entry)
 
 
 @dataclass(eq=False)
@@ -117,8 +149,28 @@ class Build:
         self._taken: dict[str, int] = {}
         self._cycle_names: list[str] = []
 
+    @property
+    def for_host(self) -> bool:
+        """Whether this is code of the host, which sees no definition of devices."""
+        return not self.scan.tables.names
+
     def module(self, types: tuple[Type, ...]) -> Module:
         """Translate the kernel for `types`, and put the module together."""
+        spec = self._first(types)
+        self.specialisations["entry"] = spec
+        self.entry = spec.name
+        self.translate(spec)
+        return finish_module(self, spec)
+
+    def function(self, types: tuple[Type, ...]) -> Specialisation:
+        """Translate the first function for `types`, as a function that others call."""
+        spec = self._first(types)
+        self.specialisations["function"] = spec
+        self.translate(spec)
+        return spec
+
+    def _first(self, types: tuple[Type, ...]) -> Specialisation:
+        """The scan's first function with parameters of these types."""
         located = self.located(0)
         node = located.node
         place = Place(located, self.kernel, self.kernel)
@@ -134,11 +186,7 @@ class Build:
             self.allow(t, place, node, f"parameter {name}")
         params = tuple(zip(names, types, strict=True))
         arguments = {name: from_expr(Local(name, t)) for name, t in params}
-        spec = Specialisation(0, node, self.unique("", 0), self.kernel, arguments, params, own_names(node))
-        self.specialisations["entry"] = spec
-        self.entry = spec.name
-        self.translate(spec)
-        return finish_module(self, spec)
+        return Specialisation(0, node, self.unique("", 0), self.kernel, arguments, params, own_names(node))
 
     def allow(self, t: Type, place: Place, node: ast.AST, what: str) -> None:
         """Refuse a type that the target does not have."""

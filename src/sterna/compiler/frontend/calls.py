@@ -11,6 +11,7 @@ import numpy as np
 from sterna.compiler.frontend.captures import constant_value
 from sterna.compiler.frontend.frame import Frame, tuple_items
 from sterna.compiler.frontend.functions import call_closure, call_function
+from sterna.compiler.frontend.hostcode import is_leak, leaking_call
 from sterna.compiler.frontend.overloads import call_overloaded, refuse_stub
 from sterna.compiler.frontend.values import BoundMethod, Closure, Rt, Static, Value, describe, struct_value
 from sterna.compiler.ir.nodes import HostRef
@@ -79,6 +80,8 @@ def _call_static(frame: Frame, node: ast.AST, function: Static, args: list[Value
     rule = find_rule(function.value, operation_of(frame, function))
     if rule is not None:
         return rule.apply(frame, node, args, keywords)
+    if is_leak(frame, function):
+        return leaking_call(frame, node, function, args, keywords)
     if capture is not None and capture.kind is CaptureKind.STUB:
         refuse_stub(frame, node, function.value)
     if isinstance(function.value, type):

@@ -22,6 +22,7 @@ from sterna.compiler.frontend.promotion import convert, join_types
 from sterna.compiler.frontend.subscripts import subscript
 from sterna.compiler.frontend.values import Closure, Rt, Static, TupleValue, Value, describe, runtime_expr, static_text
 from sterna.compiler.ir.nodes import Assign, Const, Expr, If, IfExp, Local, Unary
+from sterna.overlays import stub_name
 from sterna.types import BOOL, NONE
 
 __all__ = ["branch", "closure", "condition", "conditional", "expression", "operands"]
@@ -92,18 +93,20 @@ def _name(frame: Frame, node: ast.Name) -> Value:
         return value
     value, left = frame.build.names.lookup(frame, node, [node.id])
     assert not left
-    return _plain(frame, value)
+    return _plain(frame, node, value)
 
 
-def _plain(frame: Frame, value: Value) -> Value:
+def _plain(frame: Frame, node: ast.AST, value: Value) -> Value:
     """A language value read by its plain name (``laneid``, ``warpsize``) is its number."""
     if isinstance(value, Static):
+        from sterna.compiler.frontend.hostcode import is_leak, leak
         from sterna.compiler.frontend.rules import operation_of
         from sterna.compiler.frontend.rules.language import plain_value
 
-        found = plain_value(operation_of(frame, value))
+        found = plain_value(operation_of(frame, value) or stub_name(value.value))
         if found is not None:
-            return found
+            known = found
+            return leak(frame, node, value, lambda: known) if is_leak(frame, value) else found
     return value
 
 
@@ -118,7 +121,7 @@ def _attribute(frame: Frame, node: ast.Attribute) -> Value:
         if value is None:
             chain.append(base.id)
             value, left = frame.build.names.lookup(frame, node, chain[::-1])
-            value = _plain(frame, value)
+            value = _plain(frame, node, value)
             for name in left:
                 value = attribute(frame, node, value, name)
             return value

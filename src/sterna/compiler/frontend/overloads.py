@@ -12,7 +12,7 @@ from sterna.language.overloads import Argument, describe_set, fitting_members
 from sterna.overlays import name_of, overlays_of, shown_table
 from sterna.source.captures import Capture
 
-__all__ = ["call_overloaded", "refuse_stub"]
+__all__ = ["argument", "call_overloaded", "refuse_stub"]
 
 
 def call_overloaded(
@@ -20,7 +20,7 @@ def call_overloaded(
 ) -> Value:
     """Call of the member of an overload set that fits the arguments best."""
     members = [frame.build.scan.functions[ordinal].function for ordinal in capture.overloads]
-    fitting = fitting_members(members, [*map(_argument, args)], {name: _argument(v) for name, v in keywords.items()})
+    fitting = fitting_members(members, [*map(argument, args)], {name: argument(v) for name, v in keywords.items()})
     if len(fitting) == 1:
         return call_function(frame, node, capture.overloads[fitting[0]], args, keywords)
     given = ", ".join([*map(describe, args), *(f"{name}: {describe(value)}" for name, value in keywords.items())])
@@ -28,7 +28,8 @@ def call_overloaded(
     frame.fail(node, f"{name_of(capture.value)} has {what} ({given})", f"its definitions are {describe_set(members)}")
 
 
-def _argument(value: Value) -> Argument:
+def argument(value: Value) -> Argument:
+    """A value of the frontend as far as the choice of a member goes."""
     expr = runtime_expr(value)
     return Argument(None if expr is None else expr.type, isinstance(value, Rt) and value.pybool)
 

@@ -41,6 +41,7 @@ from sterna.compiler.ir.nodes import (
     Unary,
 )  # fmt: skip
 from sterna.compiler.ir.rewrite import walk
+from sterna.overlays import stub_name
 from sterna.source.captures import CaptureKind
 from sterna.types import BOOL, NONE, PYINT, Scalar
 
@@ -326,14 +327,20 @@ def _return_value(frame: Frame, node: ast.AST, value: Value) -> None:
 
 @_translates(ast.With)
 def _with(frame: Frame, node: ast.With) -> None:
+    from sterna.compiler.frontend.hostcode import is_leak, leak
     from sterna.compiler.frontend.rules import operation_of
 
     for item in node.items:
         call = item.context_expr
         function = expression(frame, call.func) if isinstance(call, ast.Call) else None
-        name = operation_of(frame, function) if isinstance(function, Static) else ""
+        name = ""
+        if isinstance(function, Static):
+            name = operation_of(frame, function) or stub_name(function.value)
         if name != "inbounds" or item.optional_vars is not None or not isinstance(call, ast.Call) or call.args:
             frame.unsupported(node, "with cannot be used in device code", "only `with inbounds():` can")
+        assert isinstance(function, Static)
+        if is_leak(frame, function):
+            leak(frame, node, function, lambda: Rt(Const(None, NONE)))
     frame.inbounds += len(node.items)
     try:
         block(frame, node.body)

@@ -20,7 +20,7 @@ _PURE = (
     ir.ArrayOf, ir.Extent, ir.Stride, ir.MakeTuple, ir.GetItem, ir.TypeOf, ir.SharedArray, ir.NewAxis, ir.SliceAxis,
 )  # fmt: skip
 _PER_THREAD = ("thread_idx.", "grid_index.", "laneid", "lanemask_lt")
-_EFFECTS = ("threadfence", "inline.")
+_EFFECTS = ("threadfence", "inline.", "device_only")
 
 
 class Uniformity:

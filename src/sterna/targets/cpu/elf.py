@@ -14,7 +14,7 @@ import struct
 from sterna.errors import LinkError
 from sterna.frozen import frozen
 
-__all__ = ["Fixup", "ObjectFile", "Section", "Symbol", "is_weak", "read_object"]
+__all__ = ["Fixup", "ObjectFile", "Section", "Symbol", "is_weak", "read_object", "undefined_symbols"]
 
 EM_X86_64, EM_AARCH64 = 62, 183
 SHN_UNDEF, SHN_ABS, SHN_COMMON = 0, 0xFFF1, 0xFFF2
@@ -86,6 +86,12 @@ class ObjectFile:
             return _text_at(self.names, symbol[0])
         except ValueError as error:
             raise LinkError(f"the stored object is damaged: {error}") from error
+
+
+def undefined_symbols(data: bytes) -> tuple[str, ...]:
+    """Names of the symbols that an object needs from outside, in the order of its symbol table."""
+    found = read_object(data)
+    return tuple(name for s in found.symbols if s[3] == SHN_UNDEF for name in (found.name_of(s),) if name)
 
 
 def is_weak(symbol: Symbol) -> bool:

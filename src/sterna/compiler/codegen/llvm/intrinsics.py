@@ -14,7 +14,7 @@ from sterna.compiler.codegen.llvm.complexfns import COMPLEX_OPERATIONS, emit_com
 from sterna.compiler.codegen.llvm.floats import fabs, is_small
 from sterna.compiler.codegen.llvm.inline import INLINE_OPERATIONS
 from sterna.compiler.codegen.llvm.integers import range_count
-from sterna.compiler.codegen.llvm.layout import Value, int_bits, register_type
+from sterna.compiler.codegen.llvm.layout import Value, components, int_bits, register_type
 from sterna.compiler.codegen.llvm.mathops import MATH_OPERATIONS, emit_math
 from sterna.errors import UnsupportedError
 from sterna.types import Scalar
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
     from sterna.compiler.ir.nodes import Intrinsic
 
-__all__ = ["FRAME_OPERATIONS", "OPERATIONS", "Emit", "emit_intrinsic"]
+__all__ = ["DEVICE_ONLY", "FRAME_OPERATIONS", "OPERATIONS", "Emit", "emit_intrinsic"]
 
 Emit = Callable[["FunctionEmitter", "Intrinsic", tuple[Value, ...]], Value]
 Table = Mapping[str, Emit]
@@ -161,6 +161,24 @@ def _fence(scope: str) -> Emit:
     return emit
 
 
+DEVICE_ONLY = "sterna_device_only."
+"""What the symbols begin with that code of the host would need for functions of devices."""
+
+
+def _device_only(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
+    """A call of a symbol that no host defines, named after the function of devices."""
+    symbol = f'@"{DEVICE_ONLY}{node.attrs[0]}"'
+    e.context.declare(f"declare void {symbol}()")
+    e.b.emit(f"call void {symbol}()")
+    return ()
+
+
+def _opaque(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
+    """A value that the optimiser knows nothing of."""
+    slots = [(kind, e.b.slot(kind)) for kind in components(node.type)]
+    return tuple(e.b.op(f"load volatile {kind}, ptr {slot}") for kind, slot in slots)
+
+
 def _number(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
     """A mathematical function of real or complex numbers."""
     t = node.args[0].type
@@ -177,6 +195,7 @@ OPERATIONS: Table = {
     **dict.fromkeys(_GRID_SIZES, _grid_size),
     **_named(MATH_OPERATIONS, _number, "math", "numpy"),
     **INLINE_OPERATIONS,
+    "device_only": _device_only, "device_only.value": _opaque,
     **_named(COMPLEX_OPERATIONS, _number, "math", "cmath", "numpy", "complex"),
     "warpsize": _warpsize, "laneid": _laneid, "lanemask_lt": _lanemask_lt, "popc": _bits, "clz": _bits, "ffs": _bits,
     "brev": _bits, "mul_hi": _mul_hi, "selp": _selp, "abs": _abs, "builtins.abs": _abs, "math.abs": _abs,

@@ -1,0 +1,61 @@
+"""``sterna check``: functions of devices that a package's host code needs, and overrides that nothing calls."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from sterna.leaks import LeakReport
+
+__all__ = ["importable", "show"]
+
+
+def importable(package: str) -> str:
+    """The name to import a package by, given its name or its path; makes it importable.
+
+    Parameters
+    ----------
+    package : str
+        ``pkg.part``, ``path/to/pkg`` or ``path/to/module.py``.
+    """
+    path = Path(package)
+    is_file = path.suffix == ".py" and path.is_file()
+    if not is_file and not (path / "__init__.py").is_file():
+        if "" not in sys.path:
+            sys.path.insert(0, "")  # as `python -m` does: packages of the current folder are found
+        return package
+    path = path.resolve()
+    names, folder = [path.stem], path.parent
+    while (folder / "__init__.py").is_file():
+        names.insert(0, folder.name)
+        folder = folder.parent
+    sys.path.insert(0, str(folder))
+    return ".".join(names).removesuffix(".__init__")
+
+
+def show(found: LeakReport, verbose: bool, console: Console) -> None:
+    """Print a report."""
+    if found.leaks:
+        title = "needed from devices by code of the host"
+        leaks = Table("symbol", "function", "place", title=title, title_justify="left")
+        for leak in found.leaks:
+            leaks.add_row(leak.symbol, leak.function, f"{leak.file}:{leak.line}")
+        console.print(leaks)
+    if found.unused:
+        unused = Table("override", "of", "for", "place", title="overrides that nothing calls", title_justify="left")
+        for entry in found.unused:
+            unused.add_row(entry.definition, entry.subject, entry.table, entry.where)
+        console.print(unused)
+    if verbose and found.skipped:
+        skipped = Table("function", "why", title="not compiled", title_justify="left")
+        for name, reason in found.skipped:
+            skipped.add_row(name, reason)
+        console.print(skipped)
+    console.print(
+        f"{found.package}: {len(found.compiled)} functions compiled for the host, {len(found.skipped)} not, "
+        f"{len(found.leaks)} leaks, {len(found.unused)} unused overrides",
+        soft_wrap=True,
+    )
