@@ -4,7 +4,6 @@
 
 #include <csetjmp>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -13,6 +12,13 @@
 #include <vector>
 
 namespace sterna_sim {
+
+// As include/metal_stdlib declares it: what the lanes of a SIMD-group gave at one place of the code.
+struct Meeting {
+    std::uint32_t active;
+    std::uint32_t values[LANES];
+};
+
 namespace {
 
 using Entry = void (*)(const Dispatch &, const Thread &);
@@ -31,15 +37,15 @@ struct Slot {
     Thread thread;
     State state = State::fresh;
     Fiber *fiber = nullptr;
-    std::uint64_t site = 0, value = 0;
-    Lanes lanes;
+    std::uint64_t site = 0;
+    std::uint32_t value = 0;
+    Meeting met;
 };
 
 struct Report {
-    std::int32_t signal = 0; // what ended the dispatch, 0 for an error message, -1 for nothing
+    std::int32_t signal = -1; // what ended the dispatch
     std::uint64_t address = 0;
-    std::uint64_t absent = 0; // barriers that some thread of the group never came to
-    char message[200];
+    std::uint64_t apart = 0; // barriers to which some thread of the group did not come, or not to the same one
 };
 
 class Group;
@@ -142,14 +148,19 @@ class Group {
             found |= exchange_lanes(first);
         if (found)
             return true;
-        std::uint32_t waiting = 0, done = 0;
+        const Slot *first_waiting = nullptr;
+        bool apart = false;
         for (Slot &slot : slots) {
-            waiting += slot.state == State::barrier;
-            done += slot.state == State::done;
+            if (slot.state == State::done) {
+                apart = true;
+                continue;
+            }
+            first_waiting = first_waiting ? first_waiting : &slot;
+            apart |= slot.site != first_waiting->site;
         }
-        if (!waiting)
+        if (!first_waiting)
             return false;
-        report->absent += done != 0;
+        report->apart += apart;
         for (Slot &slot : slots)
             if (slot.state == State::barrier)
                 slot.state = State::runnable;
@@ -160,7 +171,7 @@ class Group {
     bool exchange_lanes(std::uint32_t first) {
         std::uint32_t end = first + LANES < count ? first + LANES : count;
         const Slot *leader = nullptr;
-        Lanes lanes{};
+        Meeting met{};
         for (std::uint32_t n = first; n < end; ++n) {
             Slot &slot = slots[n];
             if (slot.state != State::exchange)
@@ -168,15 +179,15 @@ class Group {
             if (!leader)
                 leader = &slot;
             if (slot.site == leader->site) {
-                lanes.value[n - first] = slot.value;
-                lanes.active |= std::uint32_t(1) << (n - first);
+                met.values[n - first] = slot.value;
+                met.active |= std::uint32_t(1) << (n - first);
             }
         }
         if (!leader)
             return false;
         for (std::uint32_t n = first; n < end; ++n)
-            if (lanes.active >> (n - first) & 1) {
-                slots[n].lanes = lanes;
+            if (met.active >> (n - first) & 1) {
+                slots[n].met = met;
                 slots[n].state = State::runnable;
             }
         return true;
@@ -243,15 +254,18 @@ void run_groups(Group &group, const Dispatch &dispatch, unsigned char *memory, s
 
 } // namespace
 
-const Thread &self() { return running->current->thread; }
+// Wait for all threads of the group that are not done.
+void meet_threadgroup(int line) {
+    running->current->site = std::uint64_t(line);
+    running->wait(State::barrier);
+}
 
-void threadgroup_barrier() { running->wait(State::barrier); }
-
-// The place is the chain of return addresses up to the fiber's first frame, read from the frame pointers.
-__attribute__((noinline)) Lanes exchange(std::uint64_t value) {
+// Give one value and get those of all lanes that are at the same place of the code at the same time; lanes elsewhere are
+// not active.  The place is the line and the chain of return addresses up to the fiber's first frame.
+__attribute__((noinline)) Meeting meet_simdgroup(std::uint32_t value, int line) {
     Slot &slot = *running->current;
     const std::uintptr_t low = reinterpret_cast<std::uintptr_t>(slot.fiber->stack);
-    std::uint64_t site = 1469598103934665603u;
+    std::uint64_t site = 1469598103934665603u + std::uint64_t(line);
     std::uintptr_t frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
     while (frame >= low && frame + 16 <= low + STACK) {
         const std::uintptr_t *at = reinterpret_cast<const std::uintptr_t *>(frame);
@@ -263,18 +277,12 @@ __attribute__((noinline)) Lanes exchange(std::uint64_t value) {
     slot.site = site;
     slot.value = value;
     running->wait(State::exchange);
-    return slot.lanes;
-}
-
-void fail(const char *message) {
-    report->signal = 0;
-    std::snprintf(report->message, sizeof report->message, "%s", message);
-    siglongjmp(leave, 1);
+    return slot.met;
 }
 
 // Run a dispatch to its end; true when it came there.
 extern "C" bool sterna_sim_run(Entry entry, Dispatch *dispatch, Report *found) {
-    const std::size_t total = group_memory(*dispatch);
+    volatile std::size_t total = group_memory(*dispatch);
     std::vector<unsigned char> memory(total + 64);
     unsigned char *start = memory.data() + (-reinterpret_cast<std::uintptr_t>(memory.data()) & 63), *next = start;
     for (unsigned n = 0; n < SLOTS; ++n) {
@@ -287,7 +295,6 @@ extern "C" bool sterna_sim_run(Entry entry, Dispatch *dispatch, Report *found) {
     own.ss_size = sizeof signal_stack;
     sigaltstack(&own, &kept);
     Group group(entry, *dispatch);
-    found->signal = -1;
     report = found;
     running = &group;
     install_handlers();

@@ -1,4 +1,5 @@
-// What simulated Metal code runs on: the hooks that the language shim (include/metal_stdlib) calls.
+// What the entry of a simulated kernel is called with.  The hooks that Metal's functions call while it runs are declared
+// by the language shim (include/metal_stdlib) and defined by runtime.cpp.
 //
 // A dispatch runs one thread group after another, in one OS thread.  The threads of a group are fibers: each runs until
 // it meets others (a barrier, an exchange between the lanes of its SIMD-group) or is done, so that a run is the same
@@ -8,7 +9,6 @@
 // parameter is filled by its attribute, so kernels need no hook for positions or buffers.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 namespace sterna_sim {
@@ -32,25 +32,5 @@ struct Thread {
     std::uint32_t lane() const { return index % LANES; }
     std::uint32_t simdgroup() const { return index / LANES; }
 };
-
-// What the lanes of a SIMD-group gave at one place of the code; those not in `active` gave nothing.
-struct Lanes {
-    std::uint64_t value[LANES];
-    std::uint32_t active;
-};
-
-// The thread that calls.
-const Thread &self();
-
-// Wait for all threads of the group that are not done.
-void threadgroup_barrier();
-
-// Give one value and get those of all lanes that are at the same place of the code (the same calls up to the entry) at
-// the same time; lanes elsewhere are not active.  A SIMD-group barrier is an exchange of nothing.
-Lanes exchange(std::uint64_t value);
-inline void simdgroup_barrier() { (void)exchange(0); }
-
-// End the whole dispatch with an error that the host sees.
-[[noreturn]] void fail(const char *message);
 
 } // namespace sterna_sim
