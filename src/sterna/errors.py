@@ -7,10 +7,9 @@ A user's mistake also derives from the built-in class a Python programmer would 
 from __future__ import annotations
 
 __all__ = [
-    "BundleError", "CompileError", "CompilerUnavailable", "DeviceOnlyError", "ImageError", "ImageRefused",
-    "LaunchError",
-    "LinkError", "OverlayError", "SignatureError", "SourceError", "SourceLocation", "SternaError", "SternaWarning",
-    "UnsupportedError",
+    "BundleError", "CompileError", "CompilerUnavailable", "DeviceError", "DeviceOnlyError", "ImageError",
+    "ImageRefused", "LaunchError", "LinkError", "OverlayError", "SignatureError", "SourceError", "SourceLocation",
+    "SternaError", "SternaWarning", "UnsupportedError",
 ]  # fmt: skip
 
 from sterna.frozen import frozen
@@ -76,6 +75,10 @@ class SourceError(SternaError, OSError):
 
 class CompilerUnavailable(SternaError, RuntimeError):
     """A compilation was needed where none is allowed or no compiler is installed."""
+
+
+class DeviceError(SternaError, RuntimeError):
+    """A device is not there, or failed in a way that no kernel asked for."""
 
 
 class DeviceOnlyError(SternaError, RuntimeError):

@@ -7,18 +7,23 @@ allowed, before anything is packed or started.
 from __future__ import annotations
 
 import operator
+from functools import lru_cache
 from typing import Any
 
 from sterna.errors import LaunchError
 from sterna.frozen import frozen
 from sterna.targets.base import Limits
 
-__all__ = ["LaunchConfig", "LaunchKey", "Triple", "launch_key", "make_config", "over_shape"]
+__all__ = [
+    "LaunchConfig", "LaunchKey", "Triple", "launch_key", "make_config", "over_shape",
+    "suggest_blocks",
+]  # fmt: skip
 
 Triple = tuple[int, int, int]
 LaunchKey = tuple[int | tuple[int, ...], ...]
 _INT = frozenset({int})
 _AXES = "xyz"
+_BLOCK = 256
 
 
 @frozen
@@ -141,3 +146,22 @@ def _shared(where: str, given: Any, limits: Limits) -> int:
     if not 0 <= nbytes <= limits.shared_bytes:
         raise LaunchError(f"{where}shared_bytes = {nbytes}; allowed are 0 to {limits.shared_bytes} bytes")
     return nbytes
+
+
+@lru_cache(maxsize=1024)
+def suggest_blocks(shape: tuple[int, ...], multiprocessors: int) -> tuple[Triple, Triple]:
+    """Blocks and threads (x, y, z) of an ``over(shape)`` launch on a GPU, last axis fastest.
+
+    Blocks of 256 threads, whole warps along x; smaller ones where there would be fewer blocks than processors.
+    """
+    x, y, z = (*reversed(shape), 1, 1)[:3]
+    if not x * y * z:
+        return (0, 0, 0), (1, 1, 1)
+    block = _BLOCK
+    while block > 32 and -(-x * y * z // block) < multiprocessors:
+        block //= 2
+    width = min(block, max(32, 1 << (x - 1).bit_length())) if len(shape) > 1 else block
+    width = min(width, 1 << (x - 1).bit_length()) if x < 32 else width
+    height = min(max(block // width, 1), 1 << (y - 1).bit_length())
+    depth = min(max(block // (width * height), 1), 1 << (z - 1).bit_length(), 64)
+    return (-(-x // width), -(-y // height), -(-z // depth)), (width, height, depth)

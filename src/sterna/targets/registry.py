@@ -12,6 +12,7 @@ __all__ = ["FOREIGN_PROTOCOLS", "TARGETS", "compiler_versions", "target"]
 TARGETS: dict[str, str] = {
     "cpu": "sterna.targets.cpu.target",
     "cuda": "sterna.targets.cuda.target",
+    "metal": "sterna.targets.metal.target",
 }
 """Target name → module that has ``default_target()``, ``parse_target(arch)`` and ``compiler_versions()``."""
 

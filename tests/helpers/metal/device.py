@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import json
-import os
 import weakref
 from collections import Counter
 from pathlib import Path

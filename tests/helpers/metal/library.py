@@ -24,9 +24,13 @@ FLAGS = (
     "-std=c++17", "-O1", "-fPIC", "-w", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls", "-ffp-contract=off",
     "-fno-exceptions", "-fno-rtti",
 )  # fmt: skip
-_KERNEL = re.compile(r"((?:\[\[[^]]*\]\]\s*)*)kernel\s+void\s+(\w+)\s*\(")
-_PARAMETER = re.compile(r"^(?P<type>.*?)\s*(?P<name>\w+)\s*\[\[\s*(?P<attribute>\w+)\s*(?:\(\s*(?P<index>\d+)\s*\))?\s*\]\]$", re.S)
-_ABSENT = re.compile(r"\b(double|goto|throw|try|catch|new|delete|virtual|dynamic_cast|typeid|long\s+long|std::\w+|printf)\b")
+_KERNEL = re.compile(r"\bkernel\s+((?:\[\[[^]]*\]\]\s*)*)void\s+(\w+)\s*\(")
+_PARAMETER = re.compile(
+    r"^(?P<type>.*?)\s*(?P<name>\w+)\s*\[\[\s*(?P<attribute>\w+)\s*(?:\(\s*(?P<index>\d+)\s*\))?\s*\]\]$", re.S
+)
+_ABSENT = re.compile(
+    r"\b(double|goto|throw|try|catch|new|delete|virtual|dynamic_cast|typeid|long\s+long|std::\w+|printf)\b"
+)
 """What C++ has and Metal's language has not."""
 
 _TRIPLES = {
@@ -147,9 +151,13 @@ def _position(name: str, kind: str, attribute: str) -> str:
 @functools.cache
 def folder() -> Path:
     """Where compiled texts are kept: of this user, this compiler and this state of the simulator."""
-    base = os.environ.get("METAL_SIMULATOR_CACHE") or os.path.join(tempfile.gettempdir(), f"metal-simulator-{os.getuid()}")
+    base = os.environ.get("METAL_SIMULATOR_CACHE") or os.path.join(
+        tempfile.gettempdir(), f"metal-simulator-{os.getuid()}"
+    )
     digest = hashlib.sha256(repr((FLAGS, _version())).encode())
-    for path in sorted([HERE / "runtime.hpp", HERE / "runtime.cpp", HERE / "library.py", *(HERE / "include").glob("*")]):
+    for path in sorted(
+        [HERE / "runtime.hpp", HERE / "runtime.cpp", HERE / "library.py", *(HERE / "include").glob("*")]
+    ):
         digest.update(path.name.encode() + path.read_bytes())
     found = Path(base) / digest.hexdigest()[:20]
     found.mkdir(parents=True, exist_ok=True)
@@ -217,7 +225,8 @@ def build(text: str) -> Path:
             for e in found.values()
         )
         arguments = [*_header(), "-shared", "-x", "c++", "-"]
-        _compile(goal, arguments, f'{text}\n#include "{HERE / "runtime.hpp"}"\n{trampolines}\n')
+        plain = re.sub(r"\[\[[\w\s(),]*\]\]", "", text)  # the shim's macros would spoil attributes
+        _compile(goal, arguments, f'{plain}\n#include "{HERE / "runtime.hpp"}"\n{trampolines}\n')
     return goal
 
 

@@ -6,6 +6,7 @@ what was only declared (`useResource_usage_`) not.
 
 from __future__ import annotations
 
+import ctypes
 import threading
 import time
 import weakref
@@ -201,12 +202,9 @@ class Encoder:
             if buffer is not None:
                 resident.append(buffer.pages)
         assert self._pipeline is not None
-        return Dispatch(
-            self._pipeline.code, self._pipeline.entry, *self._sizes, dict(self._buffers), dict(self._group_bytes), resident
-        )  # fmt: skip
+        pipeline, buffers = self._pipeline, dict(self._buffers)
+        return Dispatch(pipeline.code, pipeline.entry, *self._sizes, buffers, dict(self._group_bytes), resident)
 
 
 def _fill(pages: Pages, data: bytes) -> None:
-    import ctypes
-
     ctypes.memmove(pages.host, data, len(data))

@@ -1,6 +1,6 @@
 """``print`` on a GPU: a record of raw values in the launch's print buffer; the host makes the text.
 
-The record is described where it is read (`sterna.targets.cuda.printing`); its format goes to the image's launch facts.
+The record is described where it is read (`sterna.runtime.printing`); its format goes to the image's launch facts.
 A line for which the buffer has no room left is dropped.
 """
 
