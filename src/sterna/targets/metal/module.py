@@ -9,7 +9,7 @@ A launch is one command buffer: arguments and state words in ``buffer(0)``, the 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -79,12 +79,18 @@ class MetalModule:
 
     # ---- words -------------------------------------------------------------------------------
 
-    def slot_size(self, name: str) -> int | None:
-        """None: Metal's language has no variable that a host can write."""
-        return None
+    def slots_size(self) -> int | None:
+        """Bytes of the table that the code reads, or None if it reads none.
 
-    def write_slots(self, words: Mapping[str, Sequence[int]]) -> None:
-        """Nothing: all words are in the table, or in the code (``bake``)."""
+        Metal's language has no variable that a host can write: code that bakes its other words in reads those that
+        may change from a table.
+        """
+        return WORD_BYTES * self.image.manifest.table_words if "table" in self._state else None
+
+    def write_slots(self, words: Sequence[int]) -> None:
+        """Deliver the words that code with baked words still reads."""
+        if words:
+            self.set_table(words)
 
     def set_table(self, words: Sequence[int]) -> None:
         """Deliver the relocation table."""
