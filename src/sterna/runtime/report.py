@@ -18,7 +18,16 @@ from sterna.targets.registry import TARGETS, target
 
 __all__ = ["describe"]
 
-_PACKAGES = ("numpy", "llvmlite", "typer", "rich", "cuda-bindings", "nvidia-nvjitlink", "pyopencl")
+_PACKAGES = (
+    "numpy",
+    "llvmlite",
+    "typer",
+    "rich",
+    "cuda-bindings",
+    "nvidia-nvjitlink",
+    "pyopencl",
+    "pyobjc-framework-Metal",
+)
 
 
 def describe() -> dict[str, Any]:
