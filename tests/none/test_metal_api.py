@@ -86,7 +86,9 @@ case "$1 $2" in
 esac
 for last; do goal=$last; done
 case "$1" in
-metal) grep -q nonsense kernel.metal && { echo "kernel.metal:1: error: nonsense" >&2; exit 1; }; cp kernel.metal "$goal";;
+metal)
+    grep -q nonsense kernel.metal && { echo "kernel.metal:1: error: nonsense" >&2; exit 1; }
+    cp kernel.metal "$goal";;
 metallib) { printf MTLB; cat kernel.air; } > "$goal";;
 esac
 """

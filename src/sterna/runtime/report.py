@@ -19,15 +19,8 @@ from sterna.targets.registry import TARGETS, target
 __all__ = ["describe"]
 
 _PACKAGES = (
-    "numpy",
-    "llvmlite",
-    "typer",
-    "rich",
-    "cuda-bindings",
-    "nvidia-nvjitlink",
-    "pyopencl",
-    "pyobjc-framework-Metal",
-)
+    "numpy", "llvmlite", "typer", "rich", "cuda-bindings", "nvidia-nvjitlink", "pyopencl", "pyobjc-framework-Metal",
+)  # fmt: skip
 
 
 def describe() -> dict[str, Any]:

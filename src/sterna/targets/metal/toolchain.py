@@ -1,8 +1,8 @@
 """Apple's command line tools: Metal's text compiled ahead to a ``metallib``, where they are and are asked for.
 
-Without them, or unless ``STERNA_METALLIB=1``, an image holds the text alone, and the device's system compiles it when a
-kernel is loaded.  With them that step is done once.  The tools' version is then part of the key, so that images with and
-without a ``metallib`` are never taken for each other.
+Without them, or unless ``STERNA_METALLIB=1``, an image holds the text alone, and the device's system compiles it when
+a kernel is loaded.  With them that step is done once.  The tools' version is then part of the key, so that images with
+and without a ``metallib`` are never taken for each other.
 
 Imports nothing of the compiler and nothing of Metal.
 """
