@@ -160,6 +160,31 @@ report(outs=[out.copy_to_host().tolist() for out in outs], words=words, compiles
     assert (found["compiles"], found["machine"]) == (1, [1, 1])
 
 
+def test_arguments_live_until_their_launch_is_done(sessions: Sessions) -> None:
+    """The object and the same object captured are one; an equal one is another; none is let go of too early."""
+    script = """
+import gc, numpy as np, sterna, user, weakref
+out, words = sterna.zeros(8, np.float32), sterna.zeros(4, np.uint64)
+gone = []
+def launch(stream=None):
+    thing = user.Thing()
+    gone.append(weakref.ref(thing))
+    user.k[1, 1, stream](out, words, user.Mode.FAST, thing)
+    return id(thing)
+stream = sterna.stream()
+for where in (None, stream):
+    word = launch(where)
+    gc.collect()
+    assert gone[-1]() is not None, "nothing has run yet"
+    (stream if where is not None else sterna).synchronize()
+    gc.collect()
+    assert gone[-1]() is None
+    assert int(words.copy_to_host()[1]) == word
+report(done=True)
+"""
+    assert run(sessions, script)["done"]
+
+
 def test_processes_share_the_archive(sessions: Sessions) -> None:
     """Two at once, then one that finds what they made."""
     run(sessions, env={"STERNA_ARCHIVE": "0"})

@@ -65,7 +65,10 @@ Compile = Callable[[CompileRequest], KernelImage]
 
 @dataclass(slots=True)
 class Specialisation:
-    """A loaded kernel with what a launch needs: the scan whose guards it depends on, and the packer."""
+    """A loaded kernel with what a launch needs: the scan whose guards it depends on, and the packer.
+
+    `keep` is the device's method that keeps a launch's arguments alive until it is done, where launches return before.
+    """
 
     scan: Scan
     types: tuple[Type, ...]
@@ -74,9 +77,11 @@ class Specialisation:
     packer: ArgumentPacker
     event: CacheEvent
     launch: Callable[..., None] = field(init=False)
+    keep: Callable[[Any], None] | None = field(init=False)
 
     def __post_init__(self) -> None:
         self.launch = self.loaded.module.launch
+        self.keep = getattr(self.loaded.device, "keep", None)
 
 
 class Dispatcher:

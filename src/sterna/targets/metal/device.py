@@ -215,6 +215,10 @@ class MetalDevice:
             raise LinkError(f"the stream is of {given.device.name}, the kernel runs on {self.name}")
         return given
 
+    def keep(self, value: Any) -> None:
+        """Keep something alive until the default queue's work so far is done."""
+        self.queue.keep(value)
+
     def others_to_wait_for(self, queue: Queue) -> list[tuple[Any, int]]:
         """Events and values that new work in `queue` comes after: the default queue's, or all blocking queues'."""
         default = self.queue
