@@ -16,6 +16,7 @@ PACKAGE = str(Path(sterna.__file__).parents[1])  # where this sterna is, install
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 ELSEWHERE = {"language.md"}  # has its own test, example by example
+SIMULATED = {"metal.md": "from helpers.metal.api import install\n\ninstall()\n"}  # there is no such device here
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -28,8 +29,9 @@ def blocks_of(path: Path) -> list[str]:
 )
 def test_examples_run(path, tmp_path):
     program = tmp_path / "example.py"
-    program.write_text("\n".join(blocks_of(path)), encoding="utf-8")
-    environment = {**os.environ, "PYTHONPATH": PACKAGE, "STERNA_CACHE_DIR": str(tmp_path / "store")}
+    program.write_text("\n".join([SIMULATED.get(path.name, ""), *blocks_of(path)]), encoding="utf-8")
+    search = os.pathsep.join([PACKAGE, *([str(ROOT / "tests")] if path.name in SIMULATED else [])])
+    environment = {**os.environ, "PYTHONPATH": search, "STERNA_CACHE_DIR": str(tmp_path / "store")}
     done = subprocess.run(
         [sys.executable, str(program)], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
     )
