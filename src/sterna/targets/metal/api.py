@@ -92,7 +92,7 @@ def check(result: Any, what: str) -> Any:
         When the method failed.
     """
     value, *_, error = result
-    if not value:
+    if value is None or value is False:
         raise MetalError(f"{what}: {describe(error)}")
     return value
 

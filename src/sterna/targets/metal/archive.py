@@ -75,7 +75,7 @@ def _look_up(device: Any, function: Any, blob: bytes) -> Any:
             found = device.newComputePipelineStateWithDescriptor_options_reflection_error_(
                 opened, api.MTLPipelineOptionFailOnBinaryArchiveMiss, None, None
             )
-            return found[0] or None
+            return found[0]
     except Exception:  # of a shortcut that does not work, whatever the reason: Metal compiles instead
         return None
 

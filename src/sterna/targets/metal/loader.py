@@ -56,6 +56,9 @@ def _from_text(device: Any, code: bytes, image: KernelImage) -> Any:
         options.setMathFloatingPointFunctions_(getattr(api, f"MTLMathFloatingPointFunctions{precision}"))
     else:  # before macOS 15
         options.setFastMathEnabled_(is_fast)
+    language = str(image.facts.get("language", "")).replace(".", "_")
+    if language:  # the text means the same whatever the newest version is
+        options.setLanguageVersion_(getattr(api, f"MTLLanguageVersion{language}"))
     text = code.decode()
     return check(device.newLibraryWithSource_options_error_(text, options, None), "the Metal compiler refuses the text")
 

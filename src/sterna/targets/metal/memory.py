@@ -47,7 +47,8 @@ class SharedBuffer:
             )
         self.nbytes = nbytes
         self.address = int(self.handle.gpuAddress())
-        self.bytes = memoryview(self.handle.contents().as_buffer(size)).cast("B")
+        view = memoryview(self.handle.contents().as_buffer(size))
+        self.bytes = view if view.format == "B" else view.cast("B")
 
 
 class MetalMemory:
