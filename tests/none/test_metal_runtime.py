@@ -262,11 +262,34 @@ def test_arrays_of_a_device(metal: SimulatedMetal) -> None:
     there = sterna.to_device(mine, "metal:1")
     assert (there.copy_to_host() == mine.copy_to_host()).all()
     assert (np.asarray(there.T) == mine.copy_to_host().T).all()
+    view = np.asarray(there[1:])
+    view[0, 0] = -3  # the same memory, under another address
+    assert there.copy_to_host()[1, 0] == -3
+    assert view.__array_interface__["data"][0] != there[1:].address
+    del there
+    gc.collect()
+    assert view[0, 0] == -3
+    assert np.from_dlpack(mine)[0, 1] == 7
+    mapped = sterna.mapped((2, 2), "int16", "metal")
+    np.asarray(mapped)[...] = 5
+    assert mapped.copy_to_host().tolist() == [[5, 5], [5, 5]]
     assert sterna.zeros((0, 3), device="metal").copy_to_host().shape == (0, 3)
     with pytest.raises(DeviceError, match="has no memory of 4 bytes"):
         sterna.device("metal:1").copy_out(np.empty(1, np.int32), mine.address)
     free, total = sterna.device("metal").memory_info
     assert 0 < free < total
+
+
+def test_new_memory_waits_for_nothing(metal: SimulatedMetal) -> None:
+    device = sterna.device("metal")
+    loaded, out = scaled(device), sterna.zeros(5, np.float32, device)
+    run(loaded, SIGNATURE, 1, 5, out, np.float32(1))
+    sterna.to_device(np.ones(100), device)
+    sterna.zeros(100, np.float32, device)
+    assert device.queue._running[0].command._status == 2, "committed, and not run"
+    host = np.empty(5, np.float32)
+    device.copy_out(host, out.address)
+    assert host[1] == 20
 
 
 def test_memory_runs_out(metal: SimulatedMetal) -> None:

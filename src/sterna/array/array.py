@@ -63,7 +63,7 @@ class Array:
 
     def __init__(self, view: np.ndarray, memory: Memory, device: Device) -> None:
         self._view, self._memory, self.device = view, memory, device
-        self.address = int(view.__array_interface__["data"][0])
+        self.address = int(view.__array_interface__["data"][0]) + getattr(memory, "shift", 0)
         self.shape: tuple[int, ...] = view.shape
         self.strides: tuple[int, ...] = view.strides
         self.__sterna_words__ = (self.address, *self.shape)

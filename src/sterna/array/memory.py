@@ -32,7 +32,10 @@ class Memory(Protocol):
 
     @property
     def buffer(self) -> np.ndarray | None:
-        """Its bytes (uint8, one axis, at least one) if the host can read and write them directly, else None."""
+        """Its bytes (uint8, one axis, at least one) if the host can read and write them directly, else None.
+
+        They may have another address for the host than on the device; `shift`, if it has one, is what must be added.
+        """
         ...
 
 

@@ -150,31 +150,34 @@ class MetalDevice:
         raise LinkError(f"a captured {type(value).__name__} is not an array")
 
     def copy_in(self, address: int, host: np.ndarray) -> None:
-        """Copy a contiguous host array to `address`, once everything in flight is done."""
+        """Copy a contiguous host array to `address`, once no launch uses the memory."""
         if host.nbytes:
-            self._finish_queues()
-            self.memory.host_bytes(address, host.nbytes)[:] = _bytes_of(host)
+            self._quiet(address, host.nbytes)[:] = _bytes_of(host)
 
     def copy_out(self, host: np.ndarray, address: int) -> None:
-        """Copy from `address` into a contiguous host array, once everything in flight is done."""
+        """Copy from `address` into a contiguous host array, once no launch uses the memory."""
         if host.nbytes:
-            self._finish_queues()
-            _bytes_of(host)[:] = self.memory.host_bytes(address, host.nbytes)
-
-    def copy_device(self, target: int, source_device: Any, source: int, nbytes: int) -> bool:
-        """Copy from a Metal device's memory into this one's; False if it is no Metal device."""
-        if not isinstance(source_device, MetalDevice):
-            return False
-        source_device._finish_queues()
-        self._finish_queues()
-        self.memory.host_bytes(target, nbytes)[:] = source_device.memory.host_bytes(source, nbytes)
-        return True
+            _bytes_of(host)[:] = self._quiet(address, host.nbytes)
 
     def fill_bytes(self, address: int, nbytes: int, value: int = 0) -> None:
-        """Set every byte, once everything in flight is done."""
+        """Set every byte, once no launch uses the memory."""
         if nbytes:
-            self._finish_queues()
-            self.memory.host_bytes(address, nbytes)[:] = bytes([value]) * nbytes
+            self._quiet(address, nbytes)[:] = bytes([value]) * nbytes
+
+    def _quiet(self, address: int, nbytes: int) -> memoryview:
+        """What the host sees of some memory, after every launch that was given it is done."""
+        shared, view = self.memory.holder_of(address, nbytes)
+        with self.queue_lock:
+            users = [(queue, last) for queue in self._busy.values() if (last := queue.last_user(shared)) is not None]
+        for queue, last in users:
+            queue.finish(last)
+        return view
+
+    def mapped(self, shape: Any, dtype: Any) -> Any:
+        """An array that the host uses in place (see `sterna.mapped`): every array of this device is one."""
+        from sterna.array import empty
+
+        return empty(shape, dtype, self)
 
     @property
     def memory_info(self) -> tuple[int, int]:

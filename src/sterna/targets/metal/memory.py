@@ -54,18 +54,35 @@ class SharedBuffer:
 class MetalMemory:
     """A range of device memory; freed when nothing refers to it and no launch uses it any more."""
 
-    __slots__ = ("_map", "address", "nbytes", "shared")
-    buffer: np.ndarray | None = None
+    __slots__ = ("_host", "_map", "address", "nbytes", "shared", "shift")
 
     def __init__(self, where: MemoryMap, shared: SharedBuffer) -> None:
         self._map, self.shared = where, shared
         self.address, self.nbytes = shared.address, shared.nbytes
+        self._host = int(np.frombuffer(shared.bytes, np.uint8).__array_interface__["data"][0])
+        self.shift = self.address - self._host
+        """From an address for the host to the same byte's for the GPU."""
+
+    @property
+    def buffer(self) -> np.ndarray:
+        """The bytes, for the host; keeps the memory alive."""
+        return np.asarray(_HostBytes(self, self._host))
 
     def __del__(self) -> None:
         try:
             self._map.forget(self.address)
         except Exception:  # the interpreter is going down
             return
+
+
+class _HostBytes:
+    """Carrier of an array interface; the view's base, which keeps the memory alive."""
+
+    def __init__(self, owner: MetalMemory, address: int) -> None:
+        self.owner = owner
+        self.__array_interface__ = {
+            "data": (address, False), "shape": (max(owner.nbytes, 1),), "typestr": "|u1", "version": 3,
+        }  # fmt: skip
 
 
 class MemoryMap:
@@ -113,8 +130,8 @@ class MemoryMap:
         found = (self.find(word) for word in words)
         return list({buffer.address: buffer for buffer in found if buffer is not None}.values())
 
-    def host_bytes(self, address: int, nbytes: int) -> memoryview:
-        """What the host sees of `nbytes` from a GPU address on.
+    def holder_of(self, address: int, nbytes: int) -> tuple[SharedBuffer, memoryview]:
+        """The buffer that holds `nbytes` from a GPU address on, and what the host sees of them.
 
         Raises
         ------
@@ -125,4 +142,4 @@ class MemoryMap:
         if found is None or address + nbytes > found.address + found.nbytes:
             raise DeviceError(f"{self._name} has no memory of {nbytes} bytes at {address:#x}")
         start = address - found.address
-        return found.bytes[start : start + nbytes]
+        return found, found.bytes[start : start + nbytes]

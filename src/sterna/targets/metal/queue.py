@@ -117,6 +117,11 @@ class Queue:
         with self._lock:
             return self._running[-1] if self._running else None
 
+    def last_user(self, thing: Any) -> Submission | None:
+        """The last submission that keeps `thing` until it is done."""
+        with self._lock:
+            return next((work for work in reversed(self._running) if any(one is thing for one in work.kept)), None)
+
     # ---- waiting -----------------------------------------------------------------------------
 
     def pending(self) -> tuple[Any, int] | None:
