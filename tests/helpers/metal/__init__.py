@@ -9,6 +9,5 @@ What the generated text and the simulator agree on:
   out, padded to 8 bytes, then the state words;
 * every other parameter has one of the attributes of thread positions, or is ``threadgroup T *name [[threadgroup(0)]]``:
   all static shared arrays (launch fact ``shared_bytes``), then, 16-byte aligned, the launch's dynamic shared memory;
-* launch fact ``state``: names of the state words in order (``record``, ``table``, ``print``, ``extents``: three words,
-  ``flat``: two, ``seed``, ``shared``: bytes of dynamic shared memory).
+* launch fact ``state``: the state words that the kernel reads (`sterna.abi.STATE_WORDS`).
 """

@@ -21,9 +21,11 @@ __all__ = ["CompileFailure", "Entry", "build", "entries", "load", "runtime"]
 
 HERE = Path(__file__).parent
 FLAGS = (
-    "-std=c++17", "-O1", "-fPIC", "-w", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls", "-ffp-contract=off",
-    "-fno-exceptions", "-fno-rtti",
+    "-std=c++17", "-O0", "-fPIC", "-w", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls", "-ffp-contract=off",
+    "-fno-exceptions", "-fno-rtti", "-fsanitize-undefined-trap-on-error",
+    "-fsanitize=signed-integer-overflow,shift,integer-divide-by-zero,float-cast-overflow,alignment",
 )  # fmt: skip
+"""What the language leaves undefined ends the dispatch: Metal's compiler may take it to mean anything."""
 _KERNEL = re.compile(r"\bkernel\s+((?:\[\[[^]]*\]\]\s*)*)void\s+(\w+)\s*\(")
 _PARAMETER = re.compile(
     r"^(?P<type>.*?)\s*(?P<name>\w+)\s*\[\[\s*(?P<attribute>\w+)\s*(?:\(\s*(?P<index>\d+)\s*\))?\s*\]\]$", re.S
