@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import sterna
@@ -15,6 +16,7 @@ from helpers.metal.api import SimulatedMetal, simulated
 from sterna.errors import CompileError, DeviceError
 from sterna.targets.metal import api, toolchain
 from sterna.targets.metal.device import RUNTIME, forget_devices
+from sterna.targets.registry import compiler_versions
 
 
 @pytest.fixture
@@ -115,6 +117,33 @@ def test_a_metallib_is_made_only_when_asked_for(tools: Path, monkeypatch: pytest
         CompileError, match=r"(?s)kernel k: Apple's metal tool refuses .*error: nonsense.*STERNA_METALLIB=0"
     ):
         toolchain.make_metallib("nonsense", "3.0", "k")
+
+
+@sterna.kernel
+def twice(x):
+    i = sterna.grid(1)
+    x[i] = 2 * x[i]
+
+
+def test_images_hold_it_and_devices_prefer_it(tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STERNA_CACHE_DIR", str(tmp_path / "cache"))
+    plain = twice.build("float32[:]", target="metal-msl").image
+    monkeypatch.setenv("STERNA_METALLIB", "1")
+    compiler_versions.cache_clear()
+    try:
+        with simulated() as metal:
+            x = sterna.full(5, 3, np.float32, "metal")
+            twice[1, 5](x)
+            image = twice.specialize(x, device="metal").image
+            assert x.copy_to_host().tolist() == [6] * 5
+            counts = metal.devices[0].counts
+            assert counts["libraries"] == 0, "no text was compiled on the device"
+    finally:
+        compiler_versions.cache_clear()
+    assert sorted(image.payloads) == ["metallib", "msl"]
+    assert image.payloads["msl"] == plain.payloads["msl"]
+    assert image.key != plain.key
+    assert image.provenance["versions"]["metal"] == "Apple metal version 32023.155"
 
 
 def test_without_the_tools_there_is_only_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

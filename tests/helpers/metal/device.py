@@ -185,7 +185,7 @@ class SimulatedDevice:
     def newCommandQueue(self) -> CommandQueue:
         return CommandQueue(self)
 
-    def newSharedEvent(self) -> Event:
+    def newEvent(self) -> Event:
         return Event()
 
     def newLibraryWithSource_options_error_(

@@ -29,13 +29,10 @@ _lock = threading.RLock()
 
 
 class Event:
-    """MTLSharedEvent."""
+    """MTLEvent."""
 
     def __init__(self) -> None:
         self.value = 0
-
-    def signaledValue(self) -> int:
-        return self.value
 
 
 class CommandQueue:

@@ -12,6 +12,7 @@ from sterna.compiler.deep import with_deep_stack
 from sterna.compiler.ir.nodes import Module
 from sterna.options import CompileOptions
 from sterna.targets.base import Target
+from sterna.targets.metal import toolchain
 from sterna.targets.metal.target import compiler_versions
 
 __all__ = ["COMPILER", "MetalCompiler"]
@@ -32,7 +33,7 @@ class MetalCompiler:
         Returns
         -------
         payloads : dict of str to bytes
-            ``msl``: the text, in UTF-8.
+            ``msl``: the text, in UTF-8; ``metallib`` beside it where Apple's tools are asked for.
         facts : dict
             ``entry``; ``state``, names of the state words that it reads; ``shared``, whether the kernel takes a
             threadgroup buffer, and ``shared_bytes`` of it beside dynamic memory; ``raises``; ``prints``;
@@ -51,7 +52,10 @@ class MetalCompiler:
             "max_threads": options.launch_bounds[0] if options.launch_bounds else 0,
             "language": context.language,
         }
-        return {"msl": text.encode()}, facts, {"msl": text, "asm": text}
+        payloads = {"msl": text.encode()}
+        if toolchain.is_wanted():
+            payloads["metallib"] = toolchain.make_metallib(text, context.language, module.entry)
+        return payloads, facts, {"msl": text, "asm": text}
 
 
 COMPILER = MetalCompiler()

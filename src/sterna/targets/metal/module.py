@@ -194,8 +194,9 @@ class MetalModule:
                 f"kernel {self.image.name}: shared_bytes = {config.shared_bytes} beside {static} static ones is more "
                 f"than {self.device.name} has ({self.device.limits.shared_bytes})"
             )
+        memory = max(_whole(total), _GRANULE if self.image.facts.get("shared") else 0)
         size = metal().MTLSize
-        return _Prepared(config, size(*config.blocks), size(*threads), _whole(total), self._fixed_state(config))
+        return _Prepared(config, size(*config.blocks), size(*threads), memory, self._fixed_state(config))
 
     def _fixed_state(self, config: LaunchConfig) -> bytes:
         """The state words that depend on the configuration alone; those that a launch adds are 0."""
@@ -240,8 +241,9 @@ class MetalModule:
 
     def facts(self) -> dict[str, int]:
         """The largest block, bytes of static shared memory and the width of a SIMD-group, as Metal says."""
+        most = int(self._pipeline.maxTotalThreadsPerThreadgroup())
         return {
-            "max_threads": int(self._pipeline.maxTotalThreadsPerThreadgroup()),
+            "max_threads": min(most, int(self.image.facts.get("max_threads") or most)),
             "shared_bytes": int(self._pipeline.staticThreadgroupMemoryLength()),
             "warp_size": int(self._pipeline.threadExecutionWidth()),
         }

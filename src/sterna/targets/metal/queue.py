@@ -65,7 +65,7 @@ class Queue:
         self._queue = device.handle.newCommandQueue()
         if self._queue is None:
             raise MetalError(f"{device.name} gives no further command queue")
-        self.event = device.handle.newSharedEvent()
+        self.event = device.handle.newEvent()
         self._lock = device.queue_lock  # one for all of them: they wait for each other
         self._running: deque[Submission] = deque()
         self._number = 0

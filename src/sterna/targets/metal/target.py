@@ -7,6 +7,7 @@ is loaded; so an image runs on every Apple GPU.
 from __future__ import annotations
 
 from sterna.targets.base import Limits, Target
+from sterna.targets.metal.toolchain import tool_versions
 
 __all__ = ["ARCHITECTURE", "compiler_versions", "default_target", "parse_target"]
 
@@ -45,5 +46,5 @@ def parse_target(arch: str) -> Target:
 
 
 def compiler_versions() -> dict[str, str] | None:
-    """Nothing beside Sterna itself makes the text."""
-    return {}
+    """Nothing beside Sterna itself makes the text; of Apple's tools, where images are to hold a ``metallib`` too."""
+    return tool_versions()
