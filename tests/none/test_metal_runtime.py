@@ -89,6 +89,29 @@ def test_two_devices_hold_different_words_at_the_same_time(metal: SimulatedMetal
         assert out.copy_to_host()[4] == 80
 
 
+@sterna.kernel(strategy="bake")
+def baked(out):
+    i = sterna.grid(1)
+    out[i] = LUT[i] + 1
+
+
+@sterna.kernel(strategy="bake")
+def baked_with_global(out):
+    i = sterna.grid(1)
+    out[i] = LUT[i] * GAIN
+
+
+def test_addresses_in_the_code_are_declared_too(metal: SimulatedMetal) -> None:
+    out = sterna.zeros(5, np.float32, "metal")
+    baked[1, 5](out)
+    assert out.copy_to_host().tolist() == [1, 11, 21, 31, 41]
+    for value in (2.0, 3.0):  # the one word that may change is read from a table
+        GAIN.value = value
+        baked_with_global[1, 5](out)
+        assert out.copy_to_host()[1] == 10 * value
+    assert sterna.stats()["archive"]["entries"] == 0, "machine code of one session is not kept"
+
+
 def test_a_failure_is_an_exception_of_python(metal: SimulatedMetal) -> None:
     device = sterna.device("metal")
     loaded, out = scaled(device), sterna.zeros(5, np.float32, device)

@@ -121,6 +121,8 @@ def _deliver(image: KernelImage, module: LoadedModule, resolution: Resolution) -
         return
     slots = manifest.records
     if manifest.strategy != "patch":  # the others are baked in
+        if hasattr(module, "note_baked"):
+            module.note_baked(words)
         slots = tuple([r for r in slots if r.kind is RefKind.GLOBAL])
         words = words if slots else []
     size, wanted = module.slots_size() if slots else 0, WORD_BYTES * len(words)

@@ -112,6 +112,8 @@ class TargetCompiler(Protocol):
 class LoadedModule(Protocol):
     """One image loaded on one device: slots can be written, then the entry launched.
 
+    It may have a method ``note_baked(words)``, for devices that must know what the addresses in the code point to.
+
     Attributes
     ----------
     function : function or None

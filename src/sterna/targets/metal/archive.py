@@ -40,7 +40,9 @@ def plain_pipeline(device: Any, function: Any) -> Any:
 
 
 def archived_pipeline(device: MetalDevice, image: KernelImage, payload: str, function: Any) -> Any:
-    """A pipeline state whose machine code comes from the archive, or goes there; None where there is no archive.
+    """A pipeline state whose machine code comes from the archive, or goes there; None where there is no archive for it.
+
+    Code with words of this session baked in is not for another one.
 
     Raises
     ------
@@ -48,7 +50,7 @@ def archived_pipeline(device: MetalDevice, image: KernelImage, payload: str, fun
         When Metal cannot compile the function at all.
     """
     archive = default_archive(payload in _STABLE_PAYLOADS)
-    if archive is None:
+    if archive is None or (image.manifest.strategy == "bake" and image.manifest.records):
         return None
     place = ArchivePlace("metal", device.device_name, "", system_build())
     code = image.payloads[payload]

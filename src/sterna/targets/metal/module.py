@@ -68,6 +68,7 @@ class MetalModule:
         self._padding = bytes(-layout.size % WORD_BYTES if layout.size or self._state else WORD_BYTES)
         self._words = tuple(field.offset for field in layout.fields if field.code == "Q")
         self._table: RelocationTable | None = None
+        self._baked: list[SharedBuffer] = []
         self._record = device.records.take()
         self._prints: Sequence[Any] = image.facts.get("prints") or ()
         self._watches = bool(image.facts.get("raises", True) or self._prints)
@@ -86,6 +87,10 @@ class MetalModule:
         may change from a table.
         """
         return WORD_BYTES * self.image.manifest.table_words if "table" in self._state else None
+
+    def note_baked(self, words: Sequence[int]) -> None:
+        """These words are in the code: what they point into is declared with every dispatch."""
+        self._baked = self.device.memory.all_of(words)
 
     def write_slots(self, words: Sequence[int]) -> None:
         """Deliver the words that code with baked words still reads."""
@@ -129,7 +134,7 @@ class MetalModule:
             prepared = self._prepare(config)
         queue = self.device.queue_of(stream)
         reached = self.device.memory.all_of([_WORD.unpack_from(args, offset)[0] for offset in self._words])
-        reached.append(self._record.page)
+        reached += [*self._baked, self._record.page]
         if self._prints:
             reached.append(self.device.print_buffer.memory)
         table = self._table
