@@ -14,6 +14,7 @@ import pytest
 
 import sterna
 from helpers.cuda_double import DriverDouble, cuda_double
+from helpers.philox import launch_seed
 from sterna.abi import arg_layout
 from sterna.errors import ImageRefused, LaunchError, LinkError, SignatureError
 from sterna.relocation.record import Manifest
@@ -142,6 +143,26 @@ def test_argument_buffer_and_state(cu):
     address, extent, record, *extents = seen[0]
     assert (address, extent, extents) == (x.address, 8, [8, 1, 1])
     assert record in cu.live or any(a <= record < a + m.nbytes for a, m in cu.live.items())
+
+
+@sterna.kernel
+def draw(x):
+    x[sterna.grid(1)] = sterna.random.uniform()
+
+
+def test_each_launch_hands_over_its_seed(cu):
+    x = sterna.zeros(8, np.float32, "cuda")
+    assert draw.specialize(x, device="cuda", over=1).image.facts["state"] == ["record", "extents", "seed"]
+    seen = []
+    cu.on_launch = lambda launched: seen.append(struct.unpack("=Q", ctypes.string_at(launched.params + 48, 8))[0])
+    sterna.seed(31)
+    with sterna.on("cuda"):
+        draw.over(8)(x)
+        one.over(8)(x)  # draws nothing, takes no seed
+        draw.over(8)(x)
+        draw.over(0)(x)  # not launched
+        draw.over(8, stream=sterna.stream("cuda"))(x)
+    assert (seen[0], seen[2], seen[3]) == tuple(launch_seed(31, k) for k in range(3))
 
 
 @pytest.mark.parametrize(

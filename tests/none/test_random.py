@@ -6,6 +6,7 @@ Statistical tests have fixed seeds, so they pass or fail for good; their bounds 
 from __future__ import annotations
 
 import math
+import threading
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,17 @@ def test_without_a_seed_each_process_differs():
     first = next_seed()
     sterna.seed(None)
     assert next_seed() != first
+
+
+def test_threads_never_get_the_same_seed():
+    sterna.seed(12)
+    found: list[int] = []
+    threads = [threading.Thread(target=lambda: found.extend(next_seed() for _ in range(500))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == sorted(launch_seed(12, k) for k in range(4000))
 
 
 @pytest.mark.parametrize(
