@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 import sterna
+from helpers.metal.marks import SIMULATED
 from helpers.session import PRELUDE, Sessions
 
-SIMULATED = "from helpers.metal.api import install\nSIM = install()\n"
+pytestmark = SIMULATED
+INSTALL = "from helpers.metal.api import install\nSIM = install()\n"
 MODULE = """import enum
 import numpy as np
 import sterna
@@ -90,7 +92,7 @@ def sessions(tmp_path: Path) -> Sessions:
 
 
 def run(sessions: Sessions, script: str = RUN, **options: Any) -> dict[str, Any]:
-    return sessions.run(SIMULATED + script, **options)
+    return sessions.run(INSTALL + script, **options)
 
 
 def test_a_fresh_process_compiles_nothing(sessions: Sessions) -> None:
@@ -189,7 +191,7 @@ def test_processes_share_the_archive(sessions: Sessions) -> None:
     """Two at once, then one that finds what they made."""
     run(sessions, env={"STERNA_ARCHIVE": "0"})
     script = sessions.folder / "both.py"
-    script.write_text(PRELUDE + SIMULATED + RUN)
+    script.write_text(PRELUDE + INSTALL + RUN)
     started = [
         subprocess.Popen([sys.executable, script], env=sessions.environment(), stdout=subprocess.PIPE, text=True)
         for _ in range(2)

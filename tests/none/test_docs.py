@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 import sterna
+from helpers.metal.marks import SIMULATED
 
 PACKAGE = str(Path(sterna.__file__).parents[1])  # where this sterna is, installed or not
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 ELSEWHERE = {"language.md"}  # has its own test, example by example
-SIMULATED = {"metal.md": "from helpers.metal.api import install\n\ninstall()\n"}  # there is no such device here
+ON_SIMULATOR = {"metal.md": "from helpers.metal.api import install\n\ninstall()\n"}  # there is no such device here
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -25,12 +26,17 @@ def blocks_of(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "path", [p for p in DOCUMENTS if p.name not in ELSEWHERE and blocks_of(p)], ids=lambda p: p.name
+    "path",
+    [
+        pytest.param(p, id=p.name, marks=[SIMULATED] if p.name in ON_SIMULATOR else [])
+        for p in DOCUMENTS
+        if p.name not in ELSEWHERE and blocks_of(p)
+    ],
 )
 def test_examples_run(path, tmp_path):
     program = tmp_path / "example.py"
-    program.write_text("\n".join([SIMULATED.get(path.name, ""), *blocks_of(path)]), encoding="utf-8")
-    search = os.pathsep.join([PACKAGE, *([str(ROOT / "tests")] if path.name in SIMULATED else [])])
+    program.write_text("\n".join([ON_SIMULATOR.get(path.name, ""), *blocks_of(path)]), encoding="utf-8")
+    search = os.pathsep.join([PACKAGE, *([str(ROOT / "tests")] if path.name in ON_SIMULATOR else [])])
     environment = {**os.environ, "PYTHONPATH": search, "STERNA_CACHE_DIR": str(tmp_path / "store")}
     done = subprocess.run(
         [sys.executable, str(program)], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120

@@ -13,6 +13,7 @@ import pytest
 
 import sterna
 from helpers.metal.api import SimulatedMetal, simulated
+from helpers.metal.marks import SIMULATED
 from sterna.errors import CompileError, DeviceError
 from sterna.targets.metal import api, toolchain
 from sterna.targets.metal.device import RUNTIME, forget_devices
@@ -125,6 +126,7 @@ def twice(x):
     x[i] = 2 * x[i]
 
 
+@SIMULATED
 def test_images_hold_it_and_devices_prefer_it(tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STERNA_CACHE_DIR", str(tmp_path / "cache"))
     plain = twice.build("float32[:]", target="metal-msl").image

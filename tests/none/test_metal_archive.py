@@ -13,10 +13,12 @@ import sterna
 from helpers.metal.api import SimulatedMetal, simulated
 from helpers.metal.byhand import kernel_text, load, make_metal_image, run
 from helpers.metal.device import BinaryArchive, SimulatedDevice
+from helpers.metal.marks import SIMULATED
 from helpers.metal.objects import Error, ProcessInfo
 from sterna.image.archive import default_archive
 from sterna.targets.metal.device import forget_devices
 
+pytestmark = SIMULATED
 SIGNATURE = ("int32[:]",)
 TEXT = kernel_text("ulong out; long n;", "((device int *)a.out)[i] = int(i) + 40;")
 

@@ -12,12 +12,14 @@ import pytest
 import sterna
 from helpers.metal.api import SimulatedMetal, simulated
 from helpers.metal.byhand import kernel_text, load, make_metal_image, run
+from helpers.metal.marks import SIMULATED
 from sterna.errors import DeviceError, ImageRefused, LaunchError, LinkError
 from sterna.relocation.record import Manifest, RefKind, RelocationRecord
 from sterna.targets.metal import memory as metal_memory
 
 LUT = np.arange(5, dtype=np.float32) * 10
 GAIN = sterna.Global(2.0, "float32")
+pytestmark = SIMULATED
 SIGNATURE = ("float32[:]", "float32")
 MANIFEST = Manifest(
     "table",
