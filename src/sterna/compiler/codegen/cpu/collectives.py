@@ -24,34 +24,38 @@ if TYPE_CHECKING:
 __all__ = ["emit_collective"]
 
 WARP = 32
+Emit = Callable[["KernelEmitter", "Collective"], None]
 
 
 def emit_collective(e: KernelEmitter, step: Collective) -> None:
     """Emit one collective for the current block."""
-    name = step.operation.name
-    if name in ("syncthreads", "syncwarp"):
-        return
-    if name.startswith("syncthreads_"):
-        _vote(e, step)
-        return
-    taking = _taking_part(e, alive=name == "activemask")
-    operation = _WARP.get(name)
-    if operation is None and name.startswith("reduce_"):
-        operation = _reduce
-    if operation is None:
-        raise UnsupportedError(f"operation {name!r} is not available on the CPU")
-    target = step.target
-    if target is None:
-        return
+    emit = _COLLECTIVES.get(step.operation.name)
+    if emit is None:
+        raise UnsupportedError(f"operation {step.operation.name!r} is not available on the CPU")
+    emit(e, step)
 
-    def thread() -> None:
-        go = e.b.label("active")
-        e.b.branch(e.is_active(e.position), go, e.leave)
-        e.b.place(go)
-        value = operation(_Warp(e, step.operation, taking))
-        e.write_kept(target, e.position, value)
 
-    e.thread_loop(thread)
+def _nothing(e: KernelEmitter, step: Collective) -> None:
+    """A barrier: the boundary of two regions."""
+
+
+def _of_warps(operation: Callable[[_Warp], Value], alive: bool = False) -> Emit:
+    """A collective of each warp; `alive`: threads that have not returned take part, whatever the masks say."""
+
+    def emit(e: KernelEmitter, step: Collective) -> None:
+        taking, target = _taking_part(e, alive), step.target
+        if target is None:
+            return
+
+        def thread() -> None:
+            go = e.b.label("active")
+            e.b.branch(e.is_active(e.position), go, e.leave)
+            e.b.place(go)
+            e.write_kept(target, e.position, operation(_Warp(e, step.operation, taking)))
+
+        e.thread_loop(thread)
+
+    return emit
 
 
 # ---- the whole block ---------------------------------------------------------------------------
@@ -260,5 +264,12 @@ _WARP: dict[str, Callable[[_Warp], Value]] = {
     "shfl_xor_sync": _shuffle(lambda w, by: _within(w, w.b.op(f"xor i64 {w.lane}, {by}"))),
     "ballot_sync": _ballot, "any_sync": _any_sync, "all_sync": _all_sync, "eq_sync": _eq_sync,
     "match_any_sync": _match_any, "match_all_sync.mask": _match_all_mask, "match_all_sync.pred": _match_all_pred,
-    "activemask": _activemask,
+    **{f"reduce_{op}_sync": _reduce for op in ("add", "min", "max", "and", "or", "xor")},
 }  # fmt: skip
+_COLLECTIVES: dict[str, Emit] = {
+    **dict.fromkeys(("syncthreads", "syncwarp"), _nothing),
+    **dict.fromkeys(("syncthreads_count", "syncthreads_and", "syncthreads_or"), _vote),
+    **{name: _of_warps(operation) for name, operation in _WARP.items()},
+    "activemask": _of_warps(_activemask, alive=True),
+}
+"""Operation → how its step is emitted."""

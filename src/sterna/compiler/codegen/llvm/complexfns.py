@@ -240,36 +240,44 @@ _FUNCTIONS: dict[str, Callable[[FunctionEmitter, str, Value], Value]] = {
 }  # fmt: skip
 
 
-COMPLEX_OPERATIONS = (
-    *_FUNCTIONS, "abs", "absolute", "fabs", "phase", "angle", "real", "imag", "conj", "conjugate", "isnan", "isinf",
-    "isfinite",
-)  # fmt: skip
+def _conjugate(e: FunctionEmitter, f: str, z: Value) -> Value:
+    return z[0], e.b.op(f"fneg {f} {z[1]}")
+
+
+def _is_nan(e: FunctionEmitter, f: str, z: Value) -> Value:
+    return (e.b.either(*(e.b.op(f"fcmp uno {f} {x}, {x}") for x in z)),)
+
+
+def _sizes(e: FunctionEmitter, f: str, z: Value, test: str) -> list[str]:
+    """Both parts' sizes compared with infinity."""
+    infinity = float_text(float("inf"), f)
+    return [e.b.op(f"fcmp {test} {f} {fabs(e.b, f, x)}, {infinity}") for x in z]
+
+
+def _is_inf(e: FunctionEmitter, f: str, z: Value) -> Value:
+    return (e.b.either(*_sizes(e, f, z, "oeq")),)
+
+
+def _is_finite(e: FunctionEmitter, f: str, z: Value) -> Value:
+    return (e.b.both(*_sizes(e, f, z, "olt")),)
+
+
+_TABLE: dict[str, Callable[[FunctionEmitter, str, Value], Value]] = {
+    **_FUNCTIONS,
+    **dict.fromkeys(("abs", "absolute", "fabs"), lambda e, f, z: (_modulus(e, f, z),)),
+    **dict.fromkeys(("phase", "angle"), lambda e, f, z: (_argument(e, f, z),)),
+    **dict.fromkeys(("conj", "conjugate"), _conjugate),
+    "real": lambda e, f, z: z[:1], "imag": lambda e, f, z: z[1:], "isnan": _is_nan, "isinf": _is_inf,
+    "isfinite": _is_finite,
+}  # fmt: skip
+COMPLEX_OPERATIONS = tuple(_TABLE)
 """Names, without the module's, of the functions of one complex number."""
 
 
 def emit_complex(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
     """Emit a function of one complex number."""
-    t, name, z = node.args[0].type, node.name.rpartition(".")[2], args[0]
+    t, emit = node.args[0].type, _TABLE.get(node.name.rpartition(".")[2])
     assert isinstance(t, Scalar)
-    f = register_type(real_type(t))
-    if name in ("abs", "absolute", "fabs"):
-        return (_modulus(e, f, z),)
-    if name in ("phase", "angle"):
-        return (_argument(e, f, z),)
-    if name in ("real", "imag"):
-        return (z[("real", "imag").index(name)],)
-    if name in ("conj", "conjugate"):
-        return z[0], e.b.op(f"fneg {f} {z[1]}")
-    if name in ("isnan", "isinf", "isfinite"):
-        return (_predicate(e, f, name, z),)
-    if name not in _FUNCTIONS:
+    if emit is None:
         raise UnsupportedError(f"operation {node.name!r} on {t}")
-    return _FUNCTIONS[name](e, f, z)
-
-
-def _predicate(e: FunctionEmitter, f: str, name: str, z: Value) -> str:
-    b, infinity = e.b, float_text(float("inf"), f)
-    if name == "isnan":
-        return b.either(*(b.op(f"fcmp uno {f} {x}, {x}") for x in z))
-    tests = [b.op(f"fcmp {'oeq' if name == 'isinf' else 'olt'} {f} {fabs(b, f, x)}, {infinity}") for x in z]
-    return b.either(*tests) if name == "isinf" else b.both(*tests)
+    return emit(e, register_type(real_type(t)), args[0])

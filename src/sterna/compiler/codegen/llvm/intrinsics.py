@@ -82,22 +82,40 @@ def _warpsize(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> V
     return ("32",)
 
 
-def _bits(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
-    """popc, clz, ffs, brev at the argument's own width."""
+Count = Callable[["FunctionEmitter", int, str], str]
+
+
+def _counting(count: Count) -> Emit:
+    """An operation that counts bits of an integer at its own width."""
+
+    def emit(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
+        t = node.args[0].type
+        assert isinstance(t, Scalar)
+        assert isinstance(node.type, Scalar)
+        n = int_bits(t)
+        return e.cast_value(Scalar("u", n) if n > 1 else t, node.type, (count(e, n, args[0][0]),))
+
+    return emit
+
+
+def _popc(e: FunctionEmitter, n: int, x: str) -> str:
+    return e.b.call(f"i{n}", f"llvm.ctpop.i{n}", f"i{n} {x}")
+
+
+def _clz(e: FunctionEmitter, n: int, x: str) -> str:
+    return e.b.call(f"i{n}", f"llvm.ctlz.i{n}", f"i{n} {x}, i1 false")
+
+
+def _ffs(e: FunctionEmitter, n: int, x: str) -> str:
+    low = e.b.call(f"i{n}", f"llvm.cttz.i{n}", f"i{n} {x}, i1 false")
+    return e.b.select(e.b.icmp("eq", n, x, "0"), f"i{n}", int_text(0, n), e.b.op(f"add i{n} {low}, 1"))
+
+
+def _brev(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
     t = node.args[0].type
     assert isinstance(t, Scalar)
-    n, (x,) = int_bits(t), args[0]
-    if node.name == "brev":
-        return (e.b.call(f"i{n}", f"llvm.bitreverse.i{n}", f"i{n} {x}"),)
-    if node.name == "popc":
-        count = e.b.call(f"i{n}", f"llvm.ctpop.i{n}", f"i{n} {x}")
-    elif node.name == "clz":
-        count = e.b.call(f"i{n}", f"llvm.ctlz.i{n}", f"i{n} {x}, i1 false")
-    else:
-        low = e.b.call(f"i{n}", f"llvm.cttz.i{n}", f"i{n} {x}, i1 false")
-        count = e.b.select(e.b.icmp("eq", n, x, "0"), f"i{n}", int_text(0, n), e.b.op(f"add i{n} {low}, 1"))
-    assert isinstance(node.type, Scalar)
-    return e.cast_value(Scalar("u", n) if n > 1 else t, node.type, (count,))
+    n = int_bits(t)
+    return (e.b.call(f"i{n}", f"llvm.bitreverse.i{n}", f"i{n} {args[0][0]}"),)
 
 
 def _mul_hi(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
@@ -197,8 +215,9 @@ OPERATIONS: Table = {
     **INLINE_OPERATIONS,
     "device_only": _device_only, "device_only.value": _opaque,
     **_named(COMPLEX_OPERATIONS, _number, "math", "cmath", "numpy", "complex"),
-    "warpsize": _warpsize, "laneid": _laneid, "lanemask_lt": _lanemask_lt, "popc": _bits, "clz": _bits, "ffs": _bits,
-    "brev": _bits, "mul_hi": _mul_hi, "selp": _selp, "abs": _abs, "builtins.abs": _abs, "math.abs": _abs,
+    "warpsize": _warpsize, "laneid": _laneid, "lanemask_lt": _lanemask_lt, "popc": _counting(_popc),
+    "clz": _counting(_clz), "ffs": _counting(_ffs),
+    "brev": _brev, "mul_hi": _mul_hi, "selp": _selp, "abs": _abs, "builtins.abs": _abs, "math.abs": _abs,
     "range.count": _range_count, "complex.make": _make_complex, "object.word": _word, "bitcast": _bitcast,
     "threadfence": _fence(""), "threadfence_system": _fence(""), "state.seed": _seed,
     "threadfence_block": _fence(' syncscope("singlethread")'),

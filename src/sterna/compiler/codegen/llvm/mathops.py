@@ -94,44 +94,54 @@ _OWN: dict[str, Emit] = {
 }  # fmt: skip
 
 
-def _predicate(e: FunctionEmitter, name: str, f: str, x: str) -> str:
-    if name == "isnan":
-        return e.b.op(f"fcmp uno {f} {x}, {x}")
-    size, infinity = fabs(e.b, f, x), float_text(math.inf, f)
-    if name == "signbit":
-        bits = 32 if f == "float" else 64
-        return e.b.icmp("slt", bits, e.b.op(f"bitcast {f} {x} to i{bits}"), "0")
-    return e.b.op(f"fcmp {'oeq' if name == 'isinf' else 'olt'} {f} {size}, {infinity}")
+def _is_nan(e: FunctionEmitter, f: str, args: tuple[str, ...]) -> str:
+    return e.b.op(f"fcmp uno {f} {args[0]}, {args[0]}")
 
 
-_PREDICATES = ("isnan", "isinf", "isfinite", "signbit")
-_BINARY = {"floor_divide": "floordiv", "mod": "mod"}
-_FORMATS = {"half": (16, 10), "float": (32, 23), "double": (64, 52)}  # bits of the number and of its fraction
+def _size_test(test: str) -> Emit:
+    def emit(e: FunctionEmitter, f: str, args: tuple[str, ...]) -> str:
+        size, infinity = fabs(e.b, f, args[0]), float_text(math.inf, f)
+        return e.b.op(f"fcmp {test} {f} {size}, {infinity}")
+
+    return emit
 
 
-MATH_OPERATIONS = (
-    *_INTRINSIC, *_LIBRARY, *_OWN, *_PREDICATES, *_BINARY, "frexp.mantissa", "frexp.exponent",
-)  # fmt: skip
-"""Names, without ``math.`` or ``numpy.``, of the functions that `emit_math` knows."""
+def _signbit(e: FunctionEmitter, f: str, args: tuple[str, ...]) -> str:
+    bits = 32 if f == "float" else 64
+    return e.b.icmp("slt", bits, e.b.op(f"bitcast {f} {args[0]} to i{bits}"), "0")
 
 
-def _frexp(e: FunctionEmitter, name: str, f: str, x: str) -> str:
-    """Mantissa or exponent, from the bits (LLVM's intrinsic gives a pair, which its vectoriser cannot widen).
+_FORMATS = {"float": (32, 23, 127), "double": (64, 52, 1023)}  # bits of the number, of its fraction; exponent's bias
 
-    A subnormal number is scaled first; zeros, infinities and NaN are their own mantissa, with exponent 0.
+
+def _frexp_word(e: FunctionEmitter, f: str, x: str) -> tuple[str, str, str]:
+    """Bits of the scaled number; whether it is finite and not zero; whether it was subnormal.
+
+    LLVM's own intrinsic gives a pair, which its vectoriser cannot widen.  A subnormal number is scaled first; zeros,
+    infinities and NaN are their own mantissa, with exponent 0.
     """
-    bits, digits = _FORMATS[f]
-    bias, field = (1 << (bits - digits - 2)) - 1, (1 << (bits - digits - 1)) - 1
+    bits, digits, bias = _FORMATS[f]
     size = fabs(e.b, f, x)
     subnormal = e.b.op(f"fcmp olt {f} {size}, {float_text(2.0 ** (1 - bias), f)}")
     scaled = e.b.op(f"fmul {f} {x}, {float_text(2.0 ** (digits + 1), f)}")
     word = e.b.op(f"bitcast {f} {e.b.select(subnormal, f, scaled, x)} to i{bits}")
     finite = e.b.op(f"fcmp olt {f} {size}, {float_text(math.inf, f)}")
     ordinary = e.b.both(finite, e.b.op(f"fcmp one {f} {x}, {float_text(0.0, f)}"))
-    if name == "mantissa":
-        rest = e.b.op(f"and i{bits} {word}, {~(field << digits)}")
-        moved = e.b.op(f"or i{bits} {rest}, {bias - 1 << digits}")
-        return e.b.select(ordinary, f, e.b.op(f"bitcast i{bits} {moved} to {f}"), x)
+    return word, ordinary, subnormal
+
+
+def _mantissa(e: FunctionEmitter, f: str, args: tuple[str, ...]) -> str:
+    bits, digits, bias = _FORMATS[f]
+    word, ordinary, _ = _frexp_word(e, f, args[0])
+    rest = e.b.op(f"and i{bits} {word}, {~((2 * bias + 1) << digits)}")
+    moved = e.b.op(f"or i{bits} {rest}, {bias - 1 << digits}")
+    return e.b.select(ordinary, f, e.b.op(f"bitcast i{bits} {moved} to {f}"), args[0])
+
+
+def _exponent(e: FunctionEmitter, f: str, args: tuple[str, ...]) -> str:
+    bits, digits, bias = _FORMATS[f]
+    word, ordinary, subnormal = _frexp_word(e, f, args[0])
+    field = 2 * bias + 1
     high = e.b.op(f"and i{bits} {e.b.op(f'lshr i{bits} {word}, {digits}')}, {field}")
     base = e.b.select(subnormal, f"i{bits}", str(bias + digits), str(bias - 1))
     exponent = e.b.op(f"sub i{bits} {high}, {base}")
@@ -152,6 +162,52 @@ def _next_half(e: FunctionEmitter, bits: tuple[str, str], f: str, values: tuple[
     return b.select(b.op(f"fcmp uno {f} {x}, {x}"), "i16", bits[0], found)
 
 
+def _common(name: str) -> Emit:
+    """A function that is an intrinsic of LLVM's."""
+
+    def emit(e: FunctionEmitter, f: str, args: tuple[str, ...]) -> str:
+        operands = ", ".join(f"{f} {v}" for v in args)
+        return e.b.op(f"call{e.fast} {f} @llvm.{name}.{suffix(f)}({operands})")
+
+    return emit
+
+
+def _of_library(name: str) -> Emit:
+    """A function of the target's mathematical library."""
+
+    def emit(e: FunctionEmitter, f: str, args: tuple[str, ...]) -> str:
+        return e.library(f, name, tuple((f, v) for v in args))
+
+    return emit
+
+
+def _operator(op: str) -> Emit:
+    """A function that is an operator of Python."""
+
+    def emit(e: FunctionEmitter, f: str, args: tuple[str, ...]) -> str:
+        return float_binary(e.b, op, Scalar("f", _FORMATS[f][0]), *args)
+
+    return emit
+
+
+_NUMBERS: dict[str, Emit] = {
+    **{name: _common(intrinsic) for name, intrinsic in _INTRINSIC.items()},
+    **{name: _of_library(symbol) for name, symbol in _LIBRARY.items()},
+    **_OWN, "floor_divide": _operator("floordiv"), "mod": _operator("mod"), "mantissa": _mantissa,
+}  # fmt: skip
+"""Functions that give a float of the type they compute in."""
+_OTHERS: dict[str, Emit] = {
+    "isnan": _is_nan, "isinf": _size_test("oeq"), "isfinite": _size_test("olt"), "signbit": _signbit,
+    "exponent": _exponent,
+}  # fmt: skip
+"""Functions that give a truth value or an int."""
+_SMALL = {"nextafter": _next_half}
+"""Functions of 16-bit floats that look at their bits."""
+MATH_OPERATIONS = (*(name for name in (*_NUMBERS, *_OTHERS) if name not in ("mantissa", "exponent")),
+                   "frexp.mantissa", "frexp.exponent")  # fmt: skip
+"""Names, without ``math.`` or ``numpy.``, of the functions that `emit_math` knows."""
+
+
 def emit_math(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
     """Compute a mathematical function of real arguments."""
     name = node.name.rpartition(".")[2]
@@ -162,23 +218,11 @@ def emit_math(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> V
     wide = pairs[0][1]
     assert isinstance(wide, Scalar)
     f, values = register_type(wide), tuple(p[0] for p in pairs)
-    if name == "nextafter" and is_small(source):
-        return (_next_half(e, (args[0][0], args[1][0]), f, values),)
-    if name in _PREDICATES:
-        return (_predicate(e, name, f, values[0]),)
-    if name == "exponent":
-        return (_frexp(e, name, f, values[0]),)
-    if name == "mantissa":
-        result = _frexp(e, name, f, values[0])
-    elif name in _OWN:
-        result = _OWN[name](e, f, values)
-    elif name in _BINARY:
-        result = float_binary(e.b, _BINARY[name], wide, *values)
-    elif name in _INTRINSIC:
-        operands = ", ".join(f"{f} {v}" for v in values)
-        result = e.b.op(f"call{e.fast} {f} @llvm.{_INTRINSIC[name]}.{suffix(f)}({operands})")
-    else:
-        result = e.library(f, _LIBRARY[name], tuple((f, v) for v in values))
+    if name in _SMALL and is_small(source):
+        return (_SMALL[name](e, (args[0][0], args[1][0]), f, values),)
+    if name in _OTHERS:
+        return (_OTHERS[name](e, f, values),)
+    result = _NUMBERS[name](e, f, values)
     assert isinstance(node.type, Scalar)
     if node.type.kind in "fe":
         return (narrow(e.b, node.type, wide, result, e.profile.native_half),)
