@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 import sterna
 from helpers.launching import Place
 from helpers.philox import Stream, launch_seed
-from sterna.errors import CompileError
+from sterna.errors import CompileError, UnsupportedError
 from sterna.overlays import remove
 
 R = sterna.random
@@ -138,20 +140,37 @@ def called(out: Any) -> None:
     second = lambda: sterna.random.bits()  # noqa: E731
     out[i, 0] = one_of(i % 2 == 0)
     out[i, 1] = second()
-    out[i, 2] = descend(3)
-    out[i, 3] = one_of(True)
+    out[i, 2] = one_of(True)
+
+
+@sterna.kernel
+def recursive(out: Any) -> None:
+    i = sterna.grid(1)
+    out[i] = descend(i) ^ sterna.random.bits()
 
 
 def test_all_functions_of_a_thread_draw_from_one_stream(place: Place) -> None:
-    out = np.zeros((6, 4), np.uint32)
+    out = np.zeros((6, 3), np.uint32)
     sterna.seed(8)
     place.over(called, 6, out)
     for i, row in enumerate(out.tolist()):
         stream = Stream(i, launch_seed(8, 0))
         first = stream.word() if i % 2 == 0 else 0
-        second = stream.word()
-        third = stream.word() ^ stream.word() ^ stream.word() ^ stream.word()
-        assert row == [first, second, third, stream.word()]
+        assert row == [first, stream.word(), stream.word()]
+
+
+def test_a_recursion_draws_from_the_threads_stream(place: Place) -> None:
+    out = np.zeros(6, np.uint32)
+    sterna.seed(8)
+    try:
+        place.over(recursive, 6, out)
+    except UnsupportedError as error:
+        if "no recursion" in str(error):
+            pytest.skip(f"{place.name} has no recursion")
+        raise
+    for i, value in enumerate(out.tolist()):
+        stream = Stream(i, launch_seed(8, 0))
+        assert value == functools.reduce(operator.xor, (stream.word() for _ in range(i + 2)))
 
 
 def exchanged(tile: Any, t: int) -> Any:
