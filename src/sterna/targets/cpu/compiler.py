@@ -111,7 +111,7 @@ def _machine(arch: str, level: int) -> llvm.TargetMachine:
     profile = _profile(arch)
     found = llvm.Target.from_triple(profile.triple)
     return found.create_target_machine(
-        cpu=profile.cpu, features=profile.features, opt=level, reloc="pic", codemodel="small"
+        cpu=profile.cpu, features=profile.features, opt=min(level, 2), reloc="pic", codemodel="small"
     )
 
 

@@ -34,6 +34,7 @@ __all__ = ["emit_entry"]
 _OF_BLOCKS = ("thread_idx.", "block_idx.", "laneid", "lanemask", "activemask")
 Triple = tuple[str, str, str]
 Dims = dict[str, Triple]
+ONES = ("1", "1", "1")
 
 
 def emit_entry(context: ModuleContext, program: Program) -> str:
@@ -46,7 +47,7 @@ def emit_entry(context: ModuleContext, program: Program) -> str:
     dims = {
         "grid_dim": _triple(e, "grid_dim", ", !range !4"),
         "block_dim": _triple(e, "block_dim", ", !range !3"),
-        "extents": _triple(e, "extents", ", !range !4") if context.options.over else ("1", "1", "1"),
+        "extents": _triple(e, "extents", ", !range !4") if context.options.over else ONES,
     }
     total, chunk = e.launch_value("total_blocks"), e.launch_value("chunk")
     prepare_block(e, program, dims)
@@ -59,7 +60,9 @@ def emit_entry(context: ModuleContext, program: Program) -> str:
 
 
 def _triple(e: KernelEmitter, name: str, note: str) -> Triple:
-    x, y, z = (e.launch_value(name, axis, note=note) for axis in range(3))
+    """Extents along x, y, z; an ``over`` launch has one block and one thread along the axes that it does not have."""
+    axes = e.context.options.over or 3
+    x, y, z = (e.launch_value(name, axis, note=note) if axis < axes else "1" for axis in range(3))
     return x, y, z
 
 
@@ -90,8 +93,12 @@ def _block_loop(e: KernelEmitter, program: Program, dims: Dims, total: str, chun
 
 def _place(e: KernelEmitter, dims: Dims, index: str) -> Triple:
     """Indices of the block with a linear number."""
-    gx, gy, _ = dims["grid_dim"]
+    gx, gy, gz = dims["grid_dim"]
+    if gy == "1":
+        return index, "0", "0"
     x, rows = e.b.op(f"urem i64 {index}, {gx}"), e.b.op(f"udiv i64 {index}, {gx}")
+    if gz == "1":
+        return x, rows, "0"
     return x, e.b.op(f"urem i64 {rows}, {gy}"), e.b.op(f"udiv i64 {rows}, {gy}")
 
 
@@ -117,8 +124,8 @@ def _runs(e: KernelEmitter, program: Program, dims: Dims, first: str, last: str)
     place = _place(e, dims, index)
     columns, rows = _box(e, dims, place, b.op(f"sub i64 {last}, {index}"))
     single = b.icmp("ult", 64, index, b.op(f"load i64, ptr {narrow}"))
-    columns, rows = (b.op(f"select i1 {single}, i64 1, i64 {n}") for n in (columns, rows))
-    size = b.op(f"mul nuw nsw i64 {columns}, {rows}")
+    columns, rows = (n if n == "1" else b.op(f"select i1 {single}, i64 1, i64 {n}") for n in (columns, rows))
+    size = columns if rows == "1" else b.op(f"mul nuw nsw i64 {columns}, {rows}")
     following = b.op(f"add nuw nsw i64 {index}, {size}")
     divide = b.label("divide")
     e.alone = b.icmp("eq", 64, size, "1"), divide
@@ -136,6 +143,8 @@ def _box(e: KernelEmitter, dims: Dims, place: Triple, left: str) -> tuple[str, s
     """Columns and rows of the largest box of at most `left` blocks from `place` that is in linear order."""
     b = e.b
     gx, gy, _ = dims["grid_dim"]
+    if gy == "1":
+        return left, "1"
     columns = b.call("i64", "llvm.umin.i64", f"i64 {b.op(f'sub i64 {gx}, {place[0]}')}, i64 {left}")
     rows = b.call(
         "i64", "llvm.umin.i64", f"i64 {b.op(f'sub i64 {gy}, {place[1]}')}, i64 {b.op(f'udiv i64 {left}, {gx}')}"

@@ -280,6 +280,12 @@ class KernelEmitter(FunctionEmitter):
         emit()
         self.versions_loops, self.plain = outer
 
+    def loop_note(self, node: ir.ForRange | ir.While, bounds: tuple[str, str, str] | None) -> str:
+        """Loops of a copy that is not optimised for speed are left as they are."""
+        if not self.plain:
+            return super().loop_note(node, bounds)
+        return f", !llvm.loop {self.context.metadata_node(f'distinct !{{{{self}}, {_plain(self.context)}}}')}"
+
     def first_and_last(self, axis: int) -> tuple[str, str]:
         """The first and the last thread along an axis that a loop over threads runs."""
         first, count = self.starts[axis], self.counts[axis]

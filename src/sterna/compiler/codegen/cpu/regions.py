@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["emit_block", "prepare_block"]
 
+_LONG = 400
+"""Nodes from which a piece is not copied without need."""
+
 
 def prepare_block(e: KernelEmitter, program: Program, dims: dict[str, tuple[str, str, str]]) -> None:
     """What is set up once for all blocks that a hardware thread runs: stack slots, arrays, masks."""
@@ -131,7 +134,9 @@ def _guarded(
 
     `threads` says for which threads (starts and counts) the slow copy runs, if not for those of the fast one.
     """
-    guard = make_guard(_analysis(e, region, fixed), frozenset()) if e.context.options.opt > 0 else None
+    guard = None
+    if e.context.options.opt > 0 and _gains(e, region):
+        guard = make_guard(_analysis(e, region, fixed), frozenset())
     masks = e.masks
     nobody_left = None
     if masks.alive is not None and not masks.stack and (guard is None or guard.complete):
@@ -167,6 +172,17 @@ def _guarded(
         e.starts, e.counts = threads
     _slow(e, whole, program)
     e.b.place(done)
+
+
+def _gains(e: KernelEmitter, region: S.Region) -> bool:
+    """Whether a second copy without checks pays.
+
+    It is there to be vectorised.  A called function that may fail keeps the loop over threads from that, and then the
+    few checks saved are not worth twice the code of a long piece, nor the time to compile it.
+    """
+    nodes = list(walk(region.body))
+    may_fail = any(isinstance(n, ir.Call) and e.context.infos[n.function].may_raise for n in nodes)
+    return not may_fail or len(nodes) <= _LONG
 
 
 def _slow(e: KernelEmitter, region: S.Region, program: Program) -> None:

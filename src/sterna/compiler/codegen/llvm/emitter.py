@@ -210,6 +210,10 @@ class FunctionEmitter:
         )
         return A.element_address(self.b, array, indices, self.profile.adds_strides)
 
+    def loop_note(self, node: ir.ForRange | ir.While, bounds: tuple[str, str, str] | None) -> str:
+        """A note for the jump back of a loop, such as ``, !llvm.loop !n``."""
+        return "" if bounds is None or isinstance(node, ir.While) else self.context.loop_note(node, bounds)
+
     def finish(self, value: Value) -> None:
         """A ``return``: each kind of function has its own."""
         raise NotImplementedError

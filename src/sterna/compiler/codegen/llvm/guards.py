@@ -53,7 +53,7 @@ def make_guard(analysis: RangeAnalysis, proven: frozenset[int]) -> Guard | None:
         return None
     result = "true"
     for test in tests:
-        result = test if result == "true" else analysis.e.b.both(result, test)
+        result = test if result == "true" else analysis.op(f"and i1 {result}, {test}")
     return Guard(result, newly, len(newly) == len(good))
 
 
@@ -77,7 +77,6 @@ def _conditions(a: RangeAnalysis, node: Any) -> list[str] | None:
 
 
 def _axis(a: RangeAnalysis, extent: str, index: ir.Expr, nonnegative: bool) -> list[str] | None:
-    b = a.e.b
     if isinstance(index, ir.Const) and index.value < 0:
         return [_holds(a, "sge", extent, str(-int(index.value)))]
     found: Interval | None = a.interval(index)
@@ -86,7 +85,7 @@ def _axis(a: RangeAnalysis, extent: str, index: ir.Expr, nonnegative: bool) -> l
     tests = [_holds(a, "slt", found.high, extent)]
     if not nonnegative:
         tests.append(_holds(a, "sge", found.low, "0"))
-    tests += [b.op(f"xor i1 {flag}, true") for flag in dict.fromkeys(found.flags)]
+    tests += [a.op(f"xor i1 {flag}, true") for flag in dict.fromkeys(found.flags)]
     return [t for t in tests if t != "true"]
 
 
@@ -107,7 +106,9 @@ def _keeps_value(source: Type, target: Type) -> bool:
 
 
 def _holds(a: RangeAnalysis, op: str, left: str, right: str) -> str:
-    x, y = int_constant(left), int_constant(right)
-    if x is not None and y is not None:
-        return "true" if (x < y if op == "slt" else x >= y) else "false"
-    return a.e.b.icmp(op, 64, left, right)
+    (low, high), (least, most) = a.limits(left), a.limits(right)
+    if op == "slt":
+        known = "true" if high < least else "false" if low >= most else None
+    else:
+        known = "true" if low >= most else "false" if high < least else None
+    return known or a.op(f"icmp {op} i64 {left}, {right}")

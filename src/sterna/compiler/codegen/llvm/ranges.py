@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["Interval", "RangeAnalysis", "has_effects"]
 
 _MOST = 2**63 - 1
+_MOST_THREADS = 1023
+_MOST_GRID = 2**31 * 1024
+"""Upper bounds of indices in a launch with explicit blocks and threads; in an ``over`` launch they are less than an
+extent, which is an int64."""
 _CONSTANT_LEAVES = (ir.Const, ir.SlotWord, ir.TableWord, ir.SharedArray)
 _PURE = (
     ir.Unary, ir.Binary, ir.Compare, ir.Cast, ir.RefWord, ir.ArrayOf, ir.Extent, ir.Stride, ir.MakeTuple, ir.GetItem,
@@ -78,6 +82,8 @@ class RangeAnalysis:
             if isinstance(node, ir.Assign | ir.ForRange):
                 self._assigned.setdefault(node.target, []).append(node)
         self._known: dict[str, Interval | None] = {}
+        self._made: dict[str, str] = {}
+        self._limits: dict[str, tuple[int, int]] = {}
         self._busy: set[str] = set()
 
     # ---- what does not change ----------------------------------------------------------------
@@ -225,7 +231,7 @@ class RangeAnalysis:
     # ---- arithmetic --------------------------------------------------------------------------
 
     def checked(self, op: str, x: str, y: str, flags: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-        """``add``, ``sub`` or ``mul`` of int64 with an overflow flag."""
+        """``add``, ``sub`` or ``mul`` of int64 with an overflow flag, if it can overflow."""
         p, q = int_constant(x), int_constant(y)
         if p is not None and q is not None:
             value = {"add": p + q, "sub": p - q, "mul": p * q}[op]
@@ -236,10 +242,32 @@ class RangeAnalysis:
             return x, flags
         if (p == 0 and op == "add") or (p == 1 and op == "mul"):
             return y, flags
-        b = self.e.b
-        pair = b.call("{ i64, i1 }", f"llvm.s{op}.with.overflow.i64", f"i64 {x}, i64 {y}")
-        flag = b.op(f"extractvalue {{ i64, i1 }} {pair}, 1")
-        return b.op(f"extractvalue {{ i64, i1 }} {pair}, 0"), (*flags, flag)
+        low, high = _combined(op, self.limits(x), self.limits(y))
+        if low >= -_MOST and high <= _MOST:
+            result = self.op(f"{op} i64 {x}, {y}")
+            self._limits[result] = low, high
+            return result, flags
+        pair = self.op(f"call {{ i64, i1 }} @llvm.s{op}.with.overflow.i64(i64 {x}, i64 {y})")
+        flag = self.op(f"extractvalue {{ i64, i1 }} {pair}, 1")
+        return self.op(f"extractvalue {{ i64, i1 }} {pair}, 0"), (*flags, flag)
+
+    def op(self, text: str) -> str:
+        """An instruction without effects; the same one again gives the same value."""
+        found = self._made.get(text)
+        if found is None:
+            found = self._made[text] = self.e.b.op(text)
+        return found
+
+    def limits(self, operand: str) -> tuple[int, int]:
+        """What is known of an int64 operand when compiling: it lies between two numbers."""
+        known = int_constant(operand)
+        return self._limits.get(operand, (-_MOST - 1, _MOST)) if known is None else (known, known)
+
+    def limit(self, operand: str, low: int, high: int) -> str:
+        """Note that an operand lies between two numbers."""
+        if int_constant(operand) is None:
+            self._limits[operand] = low, high
+        return operand
 
     def add(self, x: str, y: str, flags: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
         """Sum with an overflow flag."""
@@ -254,10 +282,23 @@ class RangeAnalysis:
         return self._extremum("smax", x, y, max)
 
     def _extremum(self, name: str, x: str, y: str, fold: Callable[[int, int], int]) -> str:
-        p, q = int_constant(x), int_constant(y)
-        if p is not None and q is not None:
-            return str(fold(p, q))
-        return x if x == y else self.e.b.call("i64", f"llvm.{name}.i64", f"i64 {x}, i64 {y}")
+        p, q = self.limits(x), self.limits(y)
+        if x == y or p[1] <= q[0]:
+            return x if name == "smin" else y
+        if q[1] <= p[0]:
+            return y if name == "smin" else x
+        result = self.op(f"call i64 @llvm.{name}.i64(i64 {x}, i64 {y})")
+        return self.limit(result, fold(p[0], q[0]), fold(p[1], q[1]))
+
+
+def _combined(op: str, x: tuple[int, int], y: tuple[int, int]) -> tuple[int, int]:
+    """Limits of the sum, difference or product of two numbers between limits."""
+    if op == "add":
+        return x[0] + y[0], x[1] + y[1]
+    if op == "sub":
+        return x[0] - y[1], x[1] - y[0]
+    products = [p * q for p in x for q in y]
+    return min(products), max(products)
 
 
 def has_effects(node: ir.Expr) -> bool:
@@ -411,7 +452,10 @@ def _of_item(a: RangeAnalysis, node: ir.GetItem) -> Interval | None:
 
 def _of_extent(a: RangeAnalysis, node: ir.Extent) -> Interval | None:
     found = a.shape(node.array)
-    return None if found is None else Interval(found[node.axis], found[node.axis])
+    if found is None:
+        return None
+    extent = a.limit(found[node.axis], 0, _MOST)
+    return Interval(extent, extent)
 
 
 def _of_intrinsic(a: RangeAnalysis, node: ir.Intrinsic) -> Interval | None:
@@ -420,14 +464,18 @@ def _of_intrinsic(a: RangeAnalysis, node: ir.Intrinsic) -> Interval | None:
     if a.thread_range is None or not node.name.startswith(("thread_idx.", "grid_index.")):
         return None
     e = a.e
+    over = e.context.options.over
     if node.name.startswith("thread_idx."):
-        return Interval(*a.thread_range("xyz".index(node.name[-1])))
+        low, high = a.thread_range("xyz".index(node.name[-1]))
+        most = _MOST - 1 if over else _MOST_THREADS
+        return Interval(a.limit(low, 0, most), a.limit(high, 0, most))
     number = int(node.name.rpartition(".")[2])
-    axis = int(node.attrs[0]) - 1 - number if e.context.options.over else number
-    base = e.b.op(f"mul nuw nsw i64 {e.frame.blocks(e)[axis]}, {e.frame.dim(e, 'block_dim', axis)}")
+    axis = int(node.attrs[0]) - 1 - number if over else number
+    base = a.op(f"mul nuw nsw i64 {e.frame.blocks(e)[axis]}, {e.frame.dim(e, 'block_dim', axis)}")
     first, last = a.thread_range(axis)
-    low = base if first == "0" else e.b.op(f"add nsw i64 {base}, {first}")
-    return Interval(low, e.b.op(f"add nsw i64 {base}, {last}"))
+    low, high = base if first == "0" else a.op(f"add nsw i64 {base}, {first}"), a.op(f"add nsw i64 {base}, {last}")
+    most = _MOST - 1 if over else _MOST_GRID
+    return Interval(a.limit(low, 0, most), a.limit(high, 0, most))
 
 
 _RULES: dict[type, Callable[[RangeAnalysis, Any], Interval | None]] = {

@@ -103,7 +103,7 @@ def _while(e: FunctionEmitter, node: ir.While) -> None:
     e.loops.append((done, test))
     emit_body(e, node.body)
     e.loops.pop()
-    e.b.jump(test)
+    e.b.jump(test, e.loop_note(node, None))
     e.b.place(done)
 
 
@@ -170,7 +170,7 @@ def _counted(e: FunctionEmitter, node: ir.ForRange, bounds: tuple[str, str, str]
     else:
         b.emit(f"store i64 {b.op(f'add i64 {index}, {step}')}, ptr {current}")
         b.emit(f"store i64 {b.op(f'sub i64 {left}, 1')}, ptr {counter}")
-    b.jump(test, e.context.loop_note(node, bounds))
+    b.jump(test, e.loop_note(node, bounds))
     b.place(done)
 
 
