@@ -215,3 +215,34 @@ def test_data_as_indices_are_checked_in_vectors():
     assert len(checks) >= 2, "negative indices are wrapped, and all are compared, several at a time"
     assert re.search(r"vinsertps|vgather", code), "the loads of a strip have no branch between them"
     assert len(re.findall(r"call\w*\s+sterna_raise", code)) == 2, "failures are found outside of the strips' loops"
+
+
+LOOK_UP = """
+import numpy as np
+import sterna
+
+def first_above(x, start, least):
+    for k in range(start, x.size):
+        if x[k] > least:
+            return x[k]
+    return least
+
+@sterna.kernel
+def look_up(x, out):
+    i = sterna.grid(1)
+    total = np.float32(0)
+"""
+
+
+@pytest.mark.parametrize(("calls", "copies"), [(3, 2), (80, 1)])
+def test_a_long_piece_that_cannot_be_vectorised_has_one_copy(tmp_path, calls, copies):
+    from helpers.modules import write_module
+
+    lines = [f"    total += first_above(x, i, np.float32({k}))" for k in range(calls)]
+    module = write_module(tmp_path, "\n".join([LOOK_UP, *lines, "    out[i] = total"]))
+    text = module.look_up.specialize("float32[:]", "float32[:]", over=1).llvm
+    assert len(re.findall(r"call .*@f\d+_\w*first_above", text)) == calls * copies
+    x, out = np.arange(10, dtype=np.float32), np.zeros(10, np.float32)
+    module.look_up.over(10)(x, out)
+    sterna.synchronize()
+    np.testing.assert_array_equal(out, [sum(max(i, k + 1) if k < 9 else k for k in range(calls)) for i in range(10)])
