@@ -41,7 +41,7 @@ _HOME: dict[str, str] = {
     "stats": "sterna.runtime.stats", "require_precompiled": "sterna.runtime.stats",
     "register_store": "sterna.image", "unregister_store": "sterna.image",
     "machine_code_archive": "sterna.image.archive",
-    "errors": "", "types": "",
+    "errors": "", "overlays": "", "types": "",
 }  # fmt: skip
 
 __all__ = [  # noqa: F405
@@ -52,7 +52,7 @@ __all__ = [  # noqa: F405
     "event", "ffs", "float16", "float32", "float64", "fma", "from_dlpack", "full", "grid", "gridDim", "grid_sync",
     "gridsize", "host_leaks", "inbounds", "inline_asm", "int16", "int32", "int64", "int8", "interpret", "intrinsic",
     "kernel", "laneid", "lanemask_lt", "local", "machine_code_archive", "mapped", "match_all_sync", "match_any_sync",
-    "mul_hi", "on", "pinned", "popc", "random", "reduce_add_sync", "reduce_and_sync", "reduce_max_sync",
+    "mul_hi", "on", "overlays", "pinned", "popc", "random", "reduce_add_sync", "reduce_and_sync", "reduce_max_sync",
     "reduce_min_sync", "reduce_or_sync", "reduce_xor_sync", "register_store", "require_precompiled", "resolve",
     "rsqrt", "runtime_global", "seed", "selp", "shared", "shfl_down_sync", "shfl_sync", "shfl_up_sync",
     "shfl_xor_sync", "stats", "stream", "synchronize", "syncthreads", "syncthreads_and", "syncthreads_count",
@@ -61,7 +61,7 @@ __all__ = [  # noqa: F405
 ]  # fmt: skip
 
 if TYPE_CHECKING:
-    from sterna import errors, types
+    from sterna import errors, overlays, types
     from sterna.array import Array, empty, from_dlpack, full, to_device, zeros
     from sterna.image import register_store, unregister_store
     from sterna.image.archive import machine_code_archive
