@@ -121,7 +121,7 @@ def test_memory_of_arguments_is_global_memory():
     ptx = k.build("float32[:]", "float32[:]", target="cuda-sm_90").text("ptx")
     assert re.search(r"\bld\.global\.b32", ptx)
     assert re.search(r"\bst\.global\.b32", ptx)
-    assert re.search(r"ld\.global\.nc\.b\d+ .*sterna_refs", ptx)
+    assert re.search(r"ld\.const\.b\d+ .*sterna_refs", ptx)
     assert not re.search(r"\b(ld|st)\.b32", ptx)
 
 
@@ -165,6 +165,14 @@ def test_a_damaged_cubin_is_refused_not_read_past_its_end():
 def test_unknown_architecture():
     with pytest.raises(ValueError, match="sm_90"):
         everything.build(*SIGNATURE, target="cuda-sm_33")
+
+
+def test_more_words_than_the_constant_bank_holds_are_global():
+    from sterna.targets.cuda.profile import cuda_profile
+
+    profile = cuda_profile("sm_90", False, False)
+    assert (profile.slots_in(1), profile.slots_in(4096)) == ("addrspace(4) ", "addrspace(4) ")
+    assert profile.slots_in(4097) == "addrspace(1) "
 
 
 def test_sass_is_what_a_disassembler_on_the_path_says(tmp_path, monkeypatch):

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from sterna.compiler.codegen.simt.profile import SimtProfile
+from sterna.relocation.record import WORD_BYTES
 from sterna.targets.cuda.operations import GRID_STATE, OPERATIONS
 from sterna.targets.cuda.target import ptx_version
 from sterna.types import Type
@@ -29,6 +30,9 @@ _REGISTERS = {
     "grid_dim": ("nctaid", 1, 2**31 - 1),
 }  # fmt: skip
 """Operation → special register, and the range of its values (the end excluded)."""
+
+_CONSTANT_BYTES = 32 * 1024
+"""Most bytes of words that go to the constant bank, which has 64 KiB for a whole module."""
 
 _REGISTER_KINDS = {"float": "f", "double": "d", "i32": "r", "i64": "l"}
 """LLVM type → constraint of an operand of inline PTX."""
@@ -70,6 +74,10 @@ class CudaProfile(SimtProfile):
     def entry_attributes(self, options: CompileOptions) -> str:
         """Launch bounds and cluster size."""
         return "".join(f' "{name}"="{value}"' for name, value in _bounds(options))
+
+    def slots_in(self, words: int) -> str:
+        """The constant bank, which kernels read fastest and the driver writes as any memory, while they fit."""
+        return "addrspace(4) " if WORD_BYTES * words <= _CONSTANT_BYTES else self.slot_space
 
     def atomic_float_in_hardware(self, op: str, t: Type) -> bool:
         """Addition; exchange is a move of bits; LLVM expands the others well."""

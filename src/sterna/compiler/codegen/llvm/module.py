@@ -73,6 +73,8 @@ class ModuleContext:
         ]
         self._records = {r.slot: r for r in module.manifest or ()}
         self._reads_slots = False
+        self._slot_words = sum(record.words for record in self._records.values())
+        self._slots_in = profile.slots_in(self._slot_words)
         self.lines = LineTable(self)
         self.aliases = AliasNotes(self) if options.noalias else None
 
@@ -127,7 +129,7 @@ class ModuleContext:
     def slot_word(self, e: FunctionEmitter, slot: str, index: int) -> str:
         """A word of a reference, in the visible global that the loader writes before the first launch."""
         self._reads_slots = True
-        place, pointer, at = f"@{SLOTS}", f"ptr {self.profile.slot_space}", self._records[slot].index + index
+        place, pointer, at = f"@{SLOTS}", f"ptr {self._slots_in}", self._records[slot].index + index
         if at:
             place = f"getelementptr inbounds (i8, {pointer}@{SLOTS}, i64 {WORD_BYTES * at})"
         return e.b.op(f"load i64, {pointer}{place}, !invariant.load !1")
@@ -154,10 +156,8 @@ class ModuleContext:
         if self.profile.data_layout:
             lines.insert(1, f'target datalayout = "{self.profile.data_layout}"')
         if self._reads_slots:
-            space, words = self.profile.slot_space, sum(record.words for record in self._records.values())
-            lines.append(
-                f"@{SLOTS} = hidden {space}externally_initialized global [{words} x i64] zeroinitializer, align 8"
-            )
+            kind = f"{self._slots_in}externally_initialized global [{self._slot_words} x i64]"
+            lines.append(f"@{SLOTS} = hidden {kind} zeroinitializer, align 8")
         for data, name in self._strings.items():
             text = "".join(f"\\{c:02X}" for c in data)
             lines.append(f'{name} = private unnamed_addr constant [{len(data)} x i8] c"{text}"')

@@ -34,7 +34,8 @@ class LLVMProfile:
     native_half : bool
         Whether float16 converts to and from float32 in one instruction.
     slot_space : str
-        Address space of relocation slots, with a trailing space (``addrspace(1) ``), or empty.
+        Address space of what arguments and references point to, and of the slots unless `slots_in` says another,
+        with a trailing space (``addrspace(1) ``), or empty.
     atomic_scope : str
         Scope of atomic operations, with a trailing space (``syncscope("device") ``), or empty for the system's.
     gathers_failures : bool
@@ -68,6 +69,10 @@ class LLVMProfile:
             State words that the module reads (`sterna.abi.STATE_WORDS`).
         """
         return Frame()
+
+    def slots_in(self, words: int) -> str:
+        """Address space of the global that holds the words of references, with a trailing space."""
+        return self.slot_space
 
     def legalise(self, text: str) -> str:
         """The text of a module, with what the target cannot do replaced by what it can."""
