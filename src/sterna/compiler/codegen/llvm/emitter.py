@@ -16,7 +16,6 @@ from sterna.compiler.codegen.llvm.builder import Builder, float_text, int_text
 from sterna.compiler.codegen.llvm.casts import cast, narrow, widen
 from sterna.compiler.codegen.llvm.complexes import complex_binary, complex_compare
 from sterna.compiler.codegen.llvm.complexfns import complex_power
-from sterna.compiler.codegen.llvm.failures import fails_in_many_places
 from sterna.compiler.codegen.llvm.floats import float_binary, float_compare, is_small
 from sterna.compiler.codegen.llvm.integers import int_binary, int_compare, int_constant
 from sterna.compiler.codegen.llvm.layout import (
@@ -79,12 +78,10 @@ class FunctionEmitter:
         self.plain = False
         self.scope: tuple[str, int] | None = None
         self.failure: tuple[str, ...] | None = None
-        self.gathers_failures = self.profile.gathers_failures
 
     def open_scope(self, function: ir.Function) -> str:
         """Begin a function, and its line table if the target has one; gives the note of its definition."""
         self.function = function.name
-        self.gathers_failures = self.profile.gathers_failures and fails_in_many_places(function)
         if not self.profile.line_info:
             return ""
         self.scope = self.context.lines.scope(function)
@@ -154,7 +151,7 @@ class FunctionEmitter:
     def fail(self, error: int, details: tuple[str, ...]) -> None:
         """Record a failure and leave; ends the block."""
         first, second, third = (*details, "0", "0", "0")[:3]
-        if not self.gathers_failures:
+        if not self.profile.gathers_failures:
             self.frame.record_failure(self, str(error), (first, second, third))
             self.b.jump(self.leave)
             return

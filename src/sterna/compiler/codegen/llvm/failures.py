@@ -7,13 +7,7 @@ run together as one (`sterna.compiler.codegen.cpu.entry`), x and y are brought b
 
 from __future__ import annotations
 
-from sterna.compiler.ir import nodes as ir
-from sterna.compiler.ir.rewrite import walk
-
-__all__ = ["RAISE_TEXT", "fails_in_many_places"]
-
-_FEW = 8
-_ACCESSES = (ir.Element, ir.Store, ir.Atomic)
+__all__ = ["RAISE_TEXT"]
 
 RAISE_TEXT = (
     """define internal void @sterna_raise(ptr %launch, i32 %error, i64 %bx, i64 %by, i64 %bz, \
@@ -52,19 +46,3 @@ done:
 }"""
 )
 """LLVM IR of ``sterna_raise(launch, error, block, thread, details)``."""
-
-
-def fails_in_many_places(function: ir.Function) -> bool:
-    """Whether one place should record all failures of a function.
-
-    Up to some eight places that may fail record it each for itself: it costs those that do not fail less.
-    """
-    places = 0
-    for node in walk(function.body):
-        if isinstance(node, _ACCESSES) and node.check is not None:
-            places += len(node.indices)
-        elif isinstance(node, ir.View) and node.check is not None:
-            places += len(node.items)
-        else:
-            places += isinstance(node, ir.Raise)
-    return places > _FEW
