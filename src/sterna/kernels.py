@@ -262,7 +262,7 @@ class Kernel:
                 stream.keep((found, args))
         elif found.keep is not None:
             found.keep((found, args))
-        stats.count("launches")
+        stats.count_launch()
 
     def _device(self, args: tuple[Any, ...]) -> Device:
         device = None

@@ -123,6 +123,7 @@ class ArgumentPacker:
         self._struct = struct.Struct(self.layout.format)
         self._puts = tuple(_put(t) for t in types)
         self._kernel, self._names, self._types = kernel, tuple(names), types
+        self._is_words = bool(types) and all(isinstance(t, ArrayType) and t.layout == "C" for t in types)
 
     def pack(self, args: Sequence[Any]) -> bytes:
         """Arguments (already checked to be of this signature) as bytes.
@@ -133,8 +134,12 @@ class ArgumentPacker:
             For a Python int that does not fit 64 bits.
         """
         values: list[Any] = []
-        for put, arg in zip(self._puts, args, strict=True):
-            put(arg, values)
+        if self._is_words and type(args[0]) is not np.ndarray:
+            for arg in args:
+                values += getattr(arg, "__sterna_words__", None) or (_address(arg), *arg.shape)
+        else:
+            for put, arg in zip(self._puts, args, strict=True):
+                put(arg, values)
         try:
             return self._struct.pack(*values)
         except struct.error:

@@ -6,6 +6,7 @@ compiler is entered, and `require_precompiled` refuses before that, so "no compi
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from types import TracebackType
@@ -13,11 +14,15 @@ from typing import Any
 
 from sterna.errors import CompilerUnavailable
 
-__all__ = ["check_compiling_allowed", "count", "counters", "require_precompiled", "stats"]
+__all__ = ["check_compiling_allowed", "count", "count_launch", "counters", "require_precompiled", "stats"]
 
 _lock = threading.Lock()
-_counters: dict[str, int] = dict.fromkeys(("compiles", "links", "launches", "hits", "misses", "stored"), 0)
+_counters: dict[str, int] = dict.fromkeys(("compiles", "links", "hits", "misses", "stored"), 0)
 _hits: dict[str, int] = {}
+_launches, _looks = itertools.count(), itertools.count()
+"""Launches take a number each, with no lock; each look at the counter takes one too, and is counted apart."""
+
+count_launch = _launches.__next__
 _required = os.environ.get("STERNA_REQUIRE_PRECOMPILED", "") in ("1", "true", "yes", "on")
 
 
@@ -52,7 +57,8 @@ def check_compiling_allowed(what: str) -> None:
 def counters() -> dict[str, Any]:
     """The counters alone: what `stats` gives without looking around."""
     with _lock:
-        return {**_counters, "hits_by_store": dict(_hits)}
+        launches = next(_launches) - next(_looks)
+        return {**_counters, "launches": launches, "hits_by_store": dict(_hits)}
 
 
 def stats() -> dict[str, Any]:
