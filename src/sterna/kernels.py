@@ -403,6 +403,12 @@ class CompiledKernel:
         return self._inspect().text("sass")
 
     @property
+    def msl(self) -> str:
+        """The text in Metal's language that goes with the image (metal)."""
+        found = self.image.payloads.get("msl")
+        return self._inspect().text("msl") if found is None else found.decode()
+
+    @property
     def registers(self) -> int:
         """Registers of a thread (cuda)."""
         return self._fact("registers")

@@ -14,6 +14,7 @@ import pytest
 import sterna
 from helpers.metal.api import SimulatedMetal, simulated
 from helpers.metal.marks import SIMULATED
+from sterna.cli.inspect import InspectError, inspect_kernel
 from sterna.errors import CompileError, DeviceError
 from sterna.targets.metal import api, toolchain
 from sterna.targets.metal.device import RUNTIME, forget_devices
@@ -146,6 +147,19 @@ def test_images_hold_it_and_devices_prefer_it(tools: Path, tmp_path: Path, monke
     assert image.payloads["msl"] == plain.payloads["msl"]
     assert image.key != plain.key
     assert image.provenance["versions"]["metal"] == "Apple metal version 32023.155"
+
+
+def test_the_text_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STERNA_CACHE_DIR", str(tmp_path / "cache"))
+    user = tmp_path / "user.py"
+    user.write_text("import sterna\n\n@sterna.kernel\ndef twice(x):\n    i = sterna.grid(1)\n    x[i] = 2 * x[i]\n")
+    text = inspect_kernel(f"{user}:twice", "float32[:]", "msl", arch="metal-msl")
+    assert "kernel void" in text and "[[buffer(0)]]" in text
+    with pytest.raises(InspectError, match="metal-msl has no ptx"):
+        inspect_kernel(f"{user}:twice", "float32[:]", "ptx", arch="metal-msl")
+    with simulated():
+        built = twice.build("float32[:]", target="metal-msl")
+        assert twice.specialize("float32[:]", device="metal").msl == built.text("msl")
 
 
 def test_without_the_tools_there_is_only_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -192,6 +193,77 @@ def test_a_stream_may_go_before_its_work_is_done(metal: SimulatedMetal) -> None:
     run(loaded, SIGNATURE, 1, 5, out, np.float32(1), stream=sterna.stream(device))
     gc.collect()
     assert out.copy_to_host()[1] == 20
+
+
+@sterna.kernel
+def count(totals, slot):
+    sterna.atomic.add(totals, slot, 1)
+
+
+def test_threads_of_the_host_launch_at_the_same_time(metal: SimulatedMetal) -> None:
+    """On one device, in streams of their own and in the default one, with memory that comes and goes."""
+    device = sterna.device("metal")
+    totals = sterna.zeros(5, np.int32, device)
+    count[1, 1](totals, 4)
+    trouble: list[BaseException] = []
+
+    def work(slot: int) -> None:
+        try:
+            stream = sterna.stream(device) if slot % 2 else None
+            for turn in range(15):
+                count[2, 8, stream](totals, slot)
+                sterna.zeros(100, np.float32, device)
+                if turn % 5 == 4:
+                    (device if stream is None else stream).synchronize()
+        except BaseException as error:
+            trouble.append(error)
+
+    workers = [threading.Thread(target=work, args=(slot,)) for slot in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert not trouble
+    assert not any(worker.is_alive() for worker in workers)
+    assert totals.copy_to_host().tolist() == [240, 240, 240, 240, 1]
+
+
+@sterna.kernel
+def draw(out):
+    i = sterna.grid(1)
+    out[i] = sterna.random.bits(np.uint32)
+
+
+def test_each_launch_has_a_seed_of_its_own(metal: SimulatedMetal) -> None:
+    found = []
+    for name in ("metal:0", "metal:1", "cpu"):
+        sterna.seed(11)
+        with sterna.on(name):
+            outs = [sterna.zeros(8, np.uint32) for _ in range(2)]
+            for out in outs:
+                draw.over(8)(out)
+            found.append([out.copy_to_host().tolist() for out in outs])
+    assert found[0] == found[1] == found[2]
+    assert found[0][0] != found[0][1]
+
+
+@sterna.kernel
+def chatter(n):
+    for k in range(n):
+        print("line", k)
+
+
+def test_what_the_print_buffer_cannot_hold_is_said(metal: SimulatedMetal, capsys: pytest.CaptureFixture[str]) -> None:
+    for turn in range(2):
+        with sterna.on("metal"):
+            chatter[1, 1](60_000 if not turn else 3)
+            sterna.synchronize()
+        lines = capsys.readouterr().out.splitlines()
+        if turn:
+            assert lines == ["line 0", "line 1", "line 2"]
+        else:
+            assert lines[:2] == ["line 0", "line 1"]
+            assert lines[-1].startswith("[sterna: more was printed")
 
 
 REVERSE = kernel_text(
