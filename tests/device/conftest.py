@@ -1,16 +1,38 @@
-"""Every test here runs on every device of the machine, and in the interpreter."""
+"""Every test here runs on every device of the machine, on a simulated Metal device, and in the interpreter.
+
+A kernel that Metal refuses for what it does not have (float64, above all) skips its test there, by the name of that.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
-from helpers.launching import Place, places
+from helpers.launching import Place, places, ready, what_metal_lacks
 from helpers.modules import write_module
+from sterna.errors import CompileError
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Skip what Metal refuses, also where a test expected another refusal."""
+    try:
+        return (yield)
+    except (CompileError, AssertionError) as error:
+        parameters = getattr(getattr(item, "callspec", None), "params", {})
+        on_metal = any(isinstance(p, Place) and p.is_metal for p in parameters.values())
+        refused: BaseException | None = error
+        while on_metal and refused is not None:
+            reason = what_metal_lacks(refused) if isinstance(refused, CompileError) else ""
+            if reason:
+                pytest.skip(reason)
+            refused = refused.__context__
+        raise
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -24,15 +46,17 @@ def _own_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(params=places())
-def place(request: pytest.FixtureRequest) -> Place:
+def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     """Where the test's kernels run."""
-    return request.param
+    with ready(request.param) as found:
+        yield found
 
 
 @pytest.fixture(params=places(interpreter=False))
-def device(request: pytest.FixtureRequest) -> Place:
+def device(request: pytest.FixtureRequest) -> Iterator[Place]:
     """A device, to be compared with the interpreter."""
-    return request.param
+    with ready(request.param) as found:
+        yield found
 
 
 @pytest.fixture

@@ -5,6 +5,9 @@ bounds, so that what is generated has one meaning: NumPy's (NEP 50).  Left out o
 device cannot agree on by design: weak integers past 64 bits, a Python int out of range for the strong type it
 meets, and, where NumPy is not that of x86-64, float to integer out of range.  Only correctly rounded operations
 are used, so results are compared exactly.
+
+*Narrow* expressions are for devices without float64, which compute Python's floats in float32: nothing in them has that
+type, and Python's floats are only converted.
 """
 
 from __future__ import annotations
@@ -70,10 +73,21 @@ class Expressions:
     ----------
     draw : callable
         Hypothesis' draw function.
+    narrow : bool
+        Without float64, complex128, and arithmetic of Python's floats.
+
+    Attributes
+    ----------
+    numeric, real, complex : tuple of str
+        The dtypes to choose from.
     """
 
-    def __init__(self, draw: Draw) -> None:
-        self.draw = draw
+    def __init__(self, draw: Draw, narrow: bool = False) -> None:
+        self.draw, self.narrow = draw, narrow
+        wide = ("float64", "complex128") if narrow else ()
+        self.numeric, self.real, self.complex = (
+            tuple(t for t in pool if t not in wide) for pool in (NUMERIC, REAL, COMPLEX)
+        )
 
     def choose(self, *items: Any) -> Any:
         """One of `items`; shrinks towards the first."""
@@ -146,7 +160,7 @@ class Expressions:
     def weak_float(self, scope: Scope, depth: int) -> Expr:
         """A Python float."""
         known = scope.of_type("float")
-        if depth <= 0 or self.integer(0, 2) == 0:
+        if depth <= 0 or self.narrow or self.integer(0, 2) == 0:
             literal = Expr(repr(self.choose(*_FLOAT_LITERALS)), "float")
             return self.choose(*known) if known and self.integer(0, 1) else literal
         a = self.weak_float(scope, depth - 1)
@@ -165,7 +179,7 @@ class Expressions:
             joined = self.choose("&", "|", "^") if strong else self.choose("and", "or")
             return f"({a} {joined} {b})"
         if depth > 0 and not strong and self.integer(0, 4) == 0:
-            kind = self.choose(*NUMERIC)
+            kind = self.choose(*self.numeric)
             item, *others = (self.strong(kind, scope, depth - 1).text for _ in range(3))
             return f"({item} {self.choose('in', 'not in')} ({', '.join(others)}))"
         if depth > 0 and not strong and self.integer(0, 4) == 0:
@@ -173,8 +187,14 @@ class Expressions:
         op = self.choose("<", "<=", "==", "!=", ">", ">=")
         if not strong and self.integer(0, 2) == 0:
             return f"({self.weak_int(scope, depth - 1).text} {op} {self.weak_int(scope, depth - 1).text})"
-        a, b = self.choose(*NUMERIC), self.choose(*NUMERIC)
+        a, b = self._comparable()
         return f"({self.strong(a, scope, depth - 1).text} {op} {self.strong(b, scope, depth - 1).text})"
+
+    def _comparable(self) -> tuple[str, str]:
+        """Two types to compare."""
+        a = self.choose(*self.numeric)
+        fit = [b for b in self.numeric if not self.narrow or str(np.result_type(a, b)) != "float64"]
+        return a, self.choose(*fit)
 
     def _complex(self, wanted: str, scope: Scope, depth: int) -> Expr:
         """A complex number, by exactly rounded operations."""
@@ -229,7 +249,7 @@ class Expressions:
         return self.choose(f"-{a}", f"abs({a})", f"+{a}")
 
     def _converted(self, wanted: str, scope: Scope, depth: int) -> str:
-        source = self.choose(*(NUMERIC if wanted in FLOATS or _X86 else INTEGERS))
+        source = self.choose(*(self.numeric if wanted in FLOATS or _X86 else INTEGERS))
         return f"np.{wanted}({self.strong(source, scope, depth).text})"
 
     def _select(self, wanted: str, scope: Scope, depth: int) -> str:

@@ -4,6 +4,8 @@
 element; `view_kernels` covers arrays of two axes in every layout, slices, records and loops over rows;
 `block_kernels` covers shared memory, barriers, warp operations and early leavers;
 `atomic_kernels` covers atomic operations whose result does not depend on the order of threads.
+
+Each has a *narrow* form, for devices without float64 and without atomic operations of 64 bits.
 """
 
 from __future__ import annotations
@@ -16,10 +18,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 from helpers.compare import assert_same
-from helpers.expressions import NUMERIC, Draw, Expr, Expressions, Scope
+from helpers.expressions import Draw, Expr, Expressions, Scope
 from helpers.launching import Place
 from helpers.modules import write_module
-from helpers.values import COMPLEX, INTEGERS, REAL, edges
+from helpers.values import COMPLEX, INTEGERS, edges
 
 __all__ = ["Program", "agree", "atomic_kernels", "block_kernels", "straight_kernels", "view_kernels"]
 
@@ -182,7 +184,7 @@ class _Body:
 
 def _captures(make: Expressions, scope: Scope) -> str:
     """Module-level names a kernel reads: constants and a table."""
-    dtype = make.choose(*NUMERIC)
+    dtype = make.choose(*make.numeric)
     value, real = make.integer(0, 50), make.choose(0.25, 1.75, 1e6)
     table = ", ".join(str(make.integer(0, 100)) for _ in range(5))
     scope.names += [
@@ -197,7 +199,7 @@ def _captures(make: Expressions, scope: Scope) -> str:
 
 def _function(make: Expressions, scope: Scope) -> str:
     """A device function of two strong arguments; puts calls of it in scope."""
-    a, b, result = make.choose(*NUMERIC), make.choose(*NUMERIC), make.choose(*NUMERIC)
+    a, b, result = (make.choose(*make.numeric) for _ in range(3))
     inner = Scope([Expr("x", a), Expr("y", b), Expr("x", a)])
     test, then = make.condition(inner, 1), make.strong(result, inner, 2).text
     otherwise = make.strong(result, inner, 2).text
@@ -212,10 +214,10 @@ def _kernel(parameters: str, lines: list[str]) -> str:
 
 
 @st.composite
-def straight_kernels(draw: Draw) -> Program:
+def straight_kernels(draw: Draw, narrow: bool = False) -> Program:
     """One thread per element: arithmetic, control flow, views, tuples, structs, calls, captures."""
-    make = Expressions(draw)
-    dtypes = [make.choose(*REAL, *COMPLEX) for _ in range(make.integer(1, 3))]
+    make = Expressions(draw, narrow)
+    dtypes = [make.choose(*make.real, *make.complex) for _ in range(make.integer(1, 3))]
     whole, real = make.integer(0, 20), make.choose(0.5, -2.0, 1e3)
     scope = Scope([Expr("i", "int", 0, _N - 1), Expr("n", "int", whole, whole), Expr("f", "float")])
     for k, dtype in enumerate(dtypes):
@@ -230,7 +232,7 @@ def straight_kernels(draw: Draw) -> Program:
     body.add("i = sterna.grid(1)", 1)
     start, step = make.integer(-_N - 2, _N + 2), make.choose(1, 2, 3, -1, -2)
     body.add(f"view = a0[{start}::{step}]", 1)
-    mutable = [body.variable(make.choose(*NUMERIC), 1) for _ in range(make.integer(1, 3))]
+    mutable = [body.variable(make.choose(*make.numeric), 1) for _ in range(make.integer(1, 3))]
     body.add("if view.shape[0] > 0:", 1)
     target = body.fresh()
     body.add(f"{target} = view[i % view.shape[0]]", 2)
@@ -243,7 +245,7 @@ def straight_kernels(draw: Draw) -> Program:
     body.statements(make.integer(1, 4), 1, 2, mutable)
     mutable_complex = [dtype for dtype in dtypes if dtype in COMPLEX][:1]
     mutable += [body.variable(dtype, 1) for dtype in mutable_complex]
-    results = [*mutable, make.strong("bool", scope, 2), make.strong(make.choose(*NUMERIC), scope, 3)]
+    results = [*mutable, make.strong("bool", scope, 2), make.strong(make.choose(*make.numeric), scope, 3)]
     for k, result in enumerate(results):
         body.add(f"o{k}[i] = {result.text}", 1)
     inputs = [f"a{k}" for k in range(len(dtypes))]
@@ -284,10 +286,10 @@ def _loop_over(body: _Body, view: str, dtype: str, mutable: list[Expr]) -> None:
 
 
 @st.composite
-def view_kernels(draw: Draw) -> Program:
+def view_kernels(draw: Draw, narrow: bool = False) -> Program:
     """Arrays of two axes in any layout, views of views, records read and written through views."""
-    make = Expressions(draw)
-    dtype, x, y = make.choose(*NUMERIC), make.choose(*NUMERIC), make.choose(*NUMERIC)
+    make = Expressions(draw, narrow)
+    dtype, x, y = (make.choose(*make.numeric) for _ in range(3))
     rows, columns, count = make.integer(1, 4), make.integer(1, 5), make.integer(1, 6)
     scope = Scope([Expr("i", "int", 0, _N - 1)])
     body = _Body(make, scope)
@@ -296,7 +298,7 @@ def view_kernels(draw: Draw) -> Program:
         Expr(f"m[i % {rows}, -1 - i % {columns}]", dtype), Expr(f"m.T[(i * 3) % {columns}, -1]", dtype),
         Expr(f"p[i % {count}].x", x), Expr(f"p[-1 - i % {count}]['y']", y), Expr(f"p['x'][i % {count}]", x),
     ]  # fmt: skip
-    mutable = [body.variable(make.choose(dtype, x, y, *NUMERIC), 1) for _ in range(make.integer(1, 2))]
+    mutable = [body.variable(make.choose(dtype, x, y, *make.numeric), 1) for _ in range(make.integer(1, 2))]
     row, part = body.fresh(), body.fresh()
     choice = make.choose(
         f"m[i % {rows}]", f"m[:, i % {columns}]", f"m.T[i % {columns}]", f"m[::-1, 0][{_slice(make, 4)}]"
@@ -327,12 +329,12 @@ def view_kernels(draw: Draw) -> Program:
 
 
 @st.composite
-def block_kernels(draw: Draw) -> Program:
+def block_kernels(draw: Draw, narrow: bool = False) -> Program:
     """Blocks of threads that exchange values through shared memory and warp operations."""
-    make = Expressions(draw)
+    make = Expressions(draw, narrow)
     threads = make.choose(8, 32, 40, 64)
     leavers = make.choose(0, 0, 3, threads // 2)
-    dtype = make.choose(*INTEGERS[2:4], *INTEGERS[6:], "float32", "float64")
+    dtype = make.choose(*INTEGERS[2:4], *INTEGERS[6:], "float32", *(() if narrow else ("float64",)))
     scope = Scope([Expr("t", "int", 0, threads - 1), Expr("x[i]", dtype), Expr("v", dtype)])
     body = _Body(make, scope)
     body.add(f"tile = sterna.shared.array({threads}, np.{dtype})", 1)
@@ -403,10 +405,10 @@ def _phases(body: _Body, dtype: str, active: int, count: int, indent: int) -> No
 
 
 @st.composite
-def atomic_kernels(draw: Draw) -> Program:
+def atomic_kernels(draw: Draw, narrow: bool = False) -> Program:
     """Atomic operations of many threads on few places; the order of threads does not show."""
-    make = Expressions(draw)
-    dtype = make.choose("int32", "uint32", "int64", "uint64")
+    make = Expressions(draw, narrow)
+    dtype = make.choose("int32", "uint32", *(() if narrow else ("int64", "uint64")))
     places = make.integer(1, 5)
     op = make.choose("add", "sub", "max", "min", "and_", "or_", "xor")
     scope = Scope([Expr("i", "int", 0, 199), Expr("x[i]", dtype)])

@@ -6,6 +6,9 @@ everywhere (`tests/device/conftest.py`).
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +16,10 @@ import numpy as np
 import pytest
 
 import sterna
+from helpers.metal.marks import SIMULATED
+from sterna.errors import CompileError
 
-__all__ = ["GPU", "INTERPRETER", "Place", "places"]
+__all__ = ["GPU", "INTERPRETER", "Place", "places", "ready", "what_metal_lacks"]
 
 INTERPRETER = "interpreter"
 GPU = (
@@ -34,6 +39,11 @@ class Place:
     def is_interpreter(self) -> bool:
         """Whether kernels run in CPython."""
         return self.name == INTERPRETER
+
+    @property
+    def is_metal(self) -> bool:
+        """Whether it is a simulated Metal device, which has no float64 and few threads at a time."""
+        return self.name.startswith("metal")
 
     @property
     def shares_memory(self) -> bool:
@@ -69,10 +79,39 @@ class Place:
 
 
 def places(interpreter: bool = True) -> list[Any]:
-    """Parameters of a fixture: the interpreter and the first device of every target.
+    """Parameters of a fixture: the interpreter, the first device of every target, and a simulated Metal device.
 
     CUDA is always among them, marked ``gpu``; without a CUDA device its tests are skipped, and so counted and named.
     """
-    names = [d.name for d in sterna.devices() if not d.name.startswith("cuda")]
+    names = [d.name for d in sterna.devices() if not d.name.startswith(("cuda", "metal"))]
     found = [pytest.param(Place(name), id=name) for name in ([INTERPRETER] if interpreter else []) + names]
-    return [*found, pytest.param(Place("cuda:0"), id="cuda", marks=GPU)]
+    metal = pytest.param(Place("metal:0"), id="metal", marks=SIMULATED)
+    return [*found, metal, pytest.param(Place("cuda:0"), id="cuda", marks=GPU)]
+
+
+@contextmanager
+def ready(place: Place) -> Iterator[Place]:
+    """The place, with Metal simulated as long as a test needs it."""
+    if not place.is_metal:
+        yield place
+        return
+    from helpers.metal.api import simulated
+
+    with simulated(1):
+        yield place
+
+
+_LACKS = re.compile(
+    r"target metal has (?:no (?P<what>float64|complex128|recursion)|(?P<atomics>atomic operations of 32 bits only))"
+    r"|(?P<wide>float64|complex128) is not available on target metal|(?P<function>\S+) is not available on target metal"
+)
+
+
+def what_metal_lacks(error: CompileError) -> str:
+    """Why a kernel cannot run on Metal, in a few words; empty if it could."""
+    match = _LACKS.search(error.message)
+    if match is None:
+        return ""
+    if match["atomics"]:
+        return "Metal has atomic operations of 32 bits only"
+    return f"Metal has no {match['what'] or match['wide'] or match['function']}"

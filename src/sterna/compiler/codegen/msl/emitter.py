@@ -197,7 +197,8 @@ def _if_expression(e: FunctionEmitter, node: ir.IfExp) -> Value:
     code.depth -= 1
     if not first and not second:
         test = test if len(kinds) < 2 else code.atom("bool", test)
-        return tuple(f"({bare(test)} ? {x} : {y})" for x, y in zip(then, orelse, strict=True))
+        test = test if " ? " in test else bare(test)
+        return tuple(f"({test} ? {x} : {y})" for x, y in zip(then, orelse, strict=True))
     names = tuple(code.fresh() for _ in kinds)
     for kind, name in zip(kinds, names, strict=True):
         code.emit(f"{kind} {name};" if "*" not in kind else f"{kind}{name};")
