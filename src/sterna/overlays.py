@@ -21,7 +21,8 @@ from sterna.frozen import frozen
 
 __all__ = [
     "DEVICE", "DEVICE_TABLES", "HOST_TABLES", "MethodTable", "Overlay", "Tables", "changes", "method_table", "name_of",
-    "overlays", "overlays_of", "register", "remove", "shown_table", "stub_name", "tables_for",
+    "note_runtime", "overlays", "overlays_of", "register", "remove", "runtime_overrides", "shown_table", "stub_name",
+    "tables_for",
 ]  # fmt: skip
 
 DEVICE = "device"
@@ -118,6 +119,7 @@ class MethodTable:
 
 _TABLES: dict[str, MethodTable] = {DEVICE: MethodTable(DEVICE)}
 _STUBS: dict[int, Overlay] = {}
+_RUNTIME: dict[str, Any] = {}
 _LOCK = threading.RLock()
 
 changes: list[object] = [object()]
@@ -210,6 +212,22 @@ def register(overlay: Overlay) -> None:
         if overlay.stub:
             _STUBS[id(overlay.subject)] = overlay
         changes[0] = object()
+
+
+def note_runtime(stub: Any) -> None:
+    """Make a device function part of the runtime library, by its name (`sterna.language.runtime`)."""
+    _RUNTIME[stub.__name__] = stub
+
+
+def runtime_overrides(tables: Tables) -> tuple[tuple[str, Overlay], ...]:
+    """Functions of the runtime library that have another definition than their own in these tables, by name.
+
+    Where the library was never imported, nobody can have overridden it.
+    """
+    found = ((name, stub, tables.find(stub)) for name, stub in sorted(_RUNTIME.items()))
+    return tuple(
+        (name, entry) for name, stub, entry in found if entry is not None and entry.definitions != (stub.__wrapped__,)
+    )
 
 
 def remove(subject: Any, table: str = DEVICE) -> None:

@@ -226,3 +226,77 @@ def test_rsqrt_of_a_target(device: Place):
     finally:
         remove(sterna.rsqrt, name)
     assert out[0] == pytest.approx(8.5)
+
+
+def test_the_runtime_library_has_other_definitions_too(device: Place):
+    """How a failure is reported is a device function, found through the job's tables, and part of the key."""
+    from sterna.language.runtime import report_failure
+
+    @sterna.kernel
+    def k(out):
+        out[3] = 1.0
+
+    def launch():
+        device.launch(k, 1, 1, np.zeros(2))
+
+    with pytest.raises(IndexError, match="index 3 is out of bounds for axis 0 with size 2"):
+        launch()
+    name = device.name.partition(":")[0]
+
+    @sterna.device_override(report_failure, target=name)
+    def tell_more(status, words, width, height, error, bx, by, bz, tx, ty, tz, d0, d1, d2):
+        report_failure(status, words, width, height, error, bx, by, bz, tx, ty, tz, d0 + 1000, d1, d2)
+
+    try:
+        with pytest.raises(IndexError, match="index 1003 is out of bounds for axis 0 with size 2"):
+            launch()
+    finally:
+        remove(report_failure, name)
+
+    @sterna.device_override(report_failure, target=name)
+    def never_mind(status, words, width, height, error, bx, by, bz, tx, ty, tz, d0, d1, d2):
+        return None
+
+    try:
+        launch()  # the failing thread leaves, and nothing is reported
+    finally:
+        remove(report_failure, name)
+    with pytest.raises(IndexError):
+        launch()
+    assert [event.outcome for event in k.explain_cache().events] == ["compiled"] * 3
+
+    @sterna.device_override(report_failure, target=name)
+    def failing(status, words, width, height, error, bx, by, bz, tx, ty, tz, d0, d1, d2):
+        assert d0 > 0
+
+    try:
+        with pytest.raises(
+            CompileError, match="failing stands for report_failure of the runtime library, and may fail"
+        ):
+            launch()
+    finally:
+        remove(report_failure, name)
+
+
+def test_overrides_of_the_runtime_library_are_in_the_key():
+    from sterna.language.runtime import report_failure
+    from sterna.overlays import DEVICE_TABLES
+    from sterna.source.captures import scan
+
+    def kernel():
+        return None
+
+    before = scan(kernel)
+    assert before.overlays == {}
+
+    @sterna.device_override(report_failure, target="cpu")
+    def mine(status, words, width, height, error, bx, by, bz, tx, ty, tz, d0, d1, d2):
+        status[0] = 2
+
+    try:
+        tables = type(DEVICE_TABLES)(("cpu", "device"))
+        assert list(scan(kernel, tables=tables).overlays) == ["runtime:report_failure"]
+        assert scan(kernel).overlays == {}
+        assert before.holds()
+    finally:
+        remove(report_failure, "cpu")

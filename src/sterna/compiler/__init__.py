@@ -24,6 +24,7 @@ from sterna.compiler.job import Job
 from sterna.compiler.passes.aliasing import Aliasing
 from sterna.compiler.passes.lower_references import lower_references
 from sterna.compiler.passes.start_generator import start_generator
+from sterna.compiler.runtime_library import runtime_library
 from sterna.errors import CompileError, SourceLocation
 from sterna.frozen import field, frozen
 from sterna.image.format import KernelImage
@@ -79,9 +80,9 @@ def _compile(job: Job, typed: Module) -> Compilation:
     target = job.device.target
     verify(typed, "typed")
     compiler = target.compiler()
-    lowered = replace(
-        lower_references(_finish(typed, compiler, job), job.strategy, job.resolve), places=_places(job.scan)
-    )
+    lowered = lower_references(_finish(typed, compiler, job), job.strategy, job.resolve)
+    library = runtime_library(lowered, job.scan.tables, target)
+    lowered = replace(lowered, places=_places(job.scan), runtime=library)
     verify(lowered, "lowered")
     manifest = lowered.manifest
     assert manifest is not None

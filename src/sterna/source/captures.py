@@ -19,7 +19,7 @@ import numpy as np
 
 from sterna.errors import SourceError
 from sterna.frozen import field, frozen
-from sterna.overlays import DEVICE_TABLES, Overlay, Tables, stub_name
+from sterna.overlays import DEVICE_TABLES, Overlay, Tables, runtime_overrides, stub_name
 from sterna.source.classify import CaptureKind, Classified, classify, intrinsic
 from sterna.source.constants import fields_of
 from sterna.source.facts import FunctionFacts, facts_of
@@ -168,8 +168,15 @@ class Scan:
 
     @property
     def overlays(self) -> dict[str, str]:
-        """Overlays in force: path of the definition → its table and the digest of its source."""
-        return {r.path: f"{r.overlay.table} {r.facts.digest}" for r in self.functions if r.overlay is not None}
+        """Overlays in force: path of the definition → its table and the digest of its source.
+
+        Those of the runtime library, which code does not name, are among them by their names.
+        """
+        found = {r.path: f"{r.overlay.table} {r.facts.digest}" for r in self.functions[1:] if r.overlay is not None}
+        for name, entry in runtime_overrides(self.tables):
+            digests = " ".join(_digest_of(definition, self.tables) for definition in entry.definitions)
+            found[f"runtime:{name}"] = f"{entry.table} {digests}"
+        return found
 
     @property
     def unnameable(self) -> tuple[str, ...]:
@@ -250,7 +257,7 @@ class _Scanner:
     def __init__(self, function: FunctionType, tables: Tables) -> None:
         self.tables = tables
         self.subjects: dict[int, Any] = {}
-        self.functions = [Reached(0, "", function, facts_of(function))]
+        self.functions = [Reached(0, "", function, facts_of(function), tables.defined_by(function))]
         self.ordinals = {id(function): 0}
         self.captures: list[Capture] = []
         self.missing: list[tuple[int, str]] = []
@@ -259,7 +266,7 @@ class _Scanner:
     def run(self) -> Scan:
         for reached in self.functions:  # grows while it is walked: breadth first
             self._scan_one(reached)
-        tables = TableGuard(self.subjects.values())
+        tables = TableGuard(self.subjects.values(), self.tables)
         return Scan(
             tuple(self.functions), tuple(self.captures), tuple(self.guards.values()), tuple(self.missing), self.tables,
             tables,
@@ -452,6 +459,12 @@ class _Scanner:
                 self.functions.append(Reached(ordinal, path, function, facts, overlay))
                 return Classified(CaptureKind.FUNCTION, None, "")
         return Classified(CaptureKind.OBJECT, OPAQUE, "object", note)
+
+
+def _digest_of(function: FunctionType, tables: Tables) -> str:
+    """Digests of a definition of the runtime library and of all that it reaches and captures."""
+    found = _Scanner(function, tables).run()
+    return ",".join([*(r.facts.digest for r in found.functions), *(c.key for c in found.captures)])
 
 
 _FIXED_MODULES = frozenset({"math", "cmath", "numpy", "sterna"})

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from sterna.frozen import frozen
-from sterna.overlays import Overlay, changes, overlays_of
+from sterna.overlays import Tables, changes, overlays_of, runtime_overrides
 
 __all__ = ["MISSING", "Guard", "TableGuard", "make_check"]
 
@@ -67,17 +67,19 @@ class TableGuard:
     ----------
     subjects : iterable of object
         The functions, as method tables know them.
+    tables : Tables
+        The job's; what they have in the place of the runtime library is expected too.
     """
 
-    __slots__ = ("_expected", "_subjects", "seen")
+    __slots__ = ("_expected", "_subjects", "_tables", "seen")
 
-    def __init__(self, subjects: Iterable[Any]) -> None:
+    def __init__(self, subjects: Iterable[Any], tables: Tables) -> None:
         self.seen = [changes[0]]
-        self._subjects = tuple(subjects)
+        self._subjects, self._tables = tuple(subjects), tables
         self._expected = self._found()
 
-    def _found(self) -> tuple[tuple[Overlay, ...], ...]:
-        return tuple(overlays_of(subject) for subject in self._subjects)
+    def _found(self) -> tuple[Any, ...]:
+        return (*map(overlays_of, self._subjects), runtime_overrides(self._tables))
 
     def holds(self) -> bool:
         """True if what the tables say of these functions is unchanged."""

@@ -496,7 +496,8 @@ class Module:
 
     `sources` lists, by ordinal, (path of the function from the kernel, qualified name): ordinal 0 is the
     kernel with an empty path.  `places` has, by ordinal too, the file of each by its module's name and the line of
-    its ``def``, for line tables.
+    its ``def``, for line tables.  `runtime` has what generated code calls on its own account, by name
+    (`sterna.compiler.runtime_library`).
     """
 
     entry: str
@@ -505,3 +506,4 @@ class Module:
     sources: tuple[tuple[str, str], ...] = ()
     manifest: Manifest | None = None
     places: tuple[tuple[str, int], ...] = ()
+    runtime: tuple[tuple[str, Module], ...] = ()

@@ -1,48 +1,66 @@
-"""The helper function by which a failing thread writes the exception record.
+"""How a failing thread reports: a call of the runtime library's ``report_failure``.
 
 The record (see the CPU ABI): status (0 free, 1 claimed, 2 written), error index, then block, thread and
-details as 64-bit words.  The first thread of a launch to claim it wins; others leave without a trace.  Where blocks
-run together as one (`sterna.compiler.codegen.cpu.entry`), x and y are brought back to the thread's own block.
+details as 64-bit words.  What is written here as text is only what the kernel language cannot say: where the
+record is (`ModuleContext` emits the function itself from its IR).
 """
 
 from __future__ import annotations
 
-__all__ = ["RAISE_TEXT"]
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-RAISE_TEXT = (
-    """define internal void @sterna_raise(ptr %launch, i32 %error, i64 %bx, i64 %by, i64 %bz, \
-i64 %tx, i64 %ty, i64 %tz, i64 %d0, i64 %d1, i64 %d2) cold noinline nounwind {
+from sterna.compiler.ir import nodes as ir
+from sterna.compiler.ir.rewrite import walk
+
+if TYPE_CHECKING:
+    from sterna.compiler.codegen.llvm.module import ModuleContext
+
+__all__ = ["RECORD_ARRAYS", "raise_text", "runtime_symbol"]
+
+RECORD_ARRAYS = "ptr {record}, i64 2, ptr {record}, i64 10"
+"""The record as arguments of ``report_failure``: an array of int32 and one of int64."""
+
+
+def runtime_symbol(context: ModuleContext, name: str) -> str:
+    """Symbol of a function of the runtime library, which is put into the module."""
+    from sterna.compiler.codegen.llvm.functions import emit_function
+    from sterna.compiler.codegen.llvm.module import ModuleContext
+
+    module = next(found for known, found in context.module.runtime if known == name)
+    profile = replace(context.profile, line_info=False)
+    own = ModuleContext(module, profile, context.options.with_(boundscheck=False), context.target_name)
+    (first,) = (node.function for node in walk(module.functions[module.entry].body) if isinstance(node, ir.Call))
+    symbol = f"@sterna_{name}.{own.infos[first].symbol}"
+    if not context.has_helper(symbol):
+        texts = [emit_function(own, f, own.infos[f.name]) for f in module.functions.values() if f.name != module.entry]
+        # its symbols are apart from the kernel's own
+        text = "\n".join(texts)
+        for info in own.infos.values():
+            text = text.replace(f"@{info.symbol}(", f"@sterna_{name}.{info.symbol}(")
+        context.helper(symbol, text)
+    return symbol
+
+
+def raise_text(context: ModuleContext) -> str:
+    """LLVM IR of ``sterna_raise(launch, error, block, thread, details)`` where the launch is a structure in memory."""
+    report = runtime_symbol(context, "report_failure")
+    record = RECORD_ARRAYS.format(record="%record")
+    words = ", ".join(f"i64 %{name}" for name in ("bx", "by", "bz", "tx", "ty", "tz", "d0", "d1", "d2"))
+    return f"""define internal void @sterna_raise(ptr %launch, i32 %error, {words}) cold noinline nounwind {{
 entry:
   %field = getelementptr inbounds i64, ptr %launch, i64 12
   %record = load ptr, ptr %field
   %none = icmp eq ptr %record, null
-  br i1 %none, label %done, label %claim
-claim:
-  %pair = cmpxchg ptr %record, i32 0, i32 1 acquire monotonic
-  %won = extractvalue { i32, i1 } %pair, 1
-  br i1 %won, label %write, label %done
-write:
-  %p1 = getelementptr inbounds i32, ptr %record, i64 1
-  store i32 %error, ptr %p1
-  %size = getelementptr inbounds i64, ptr %launch, i64 6
-  %width = load i64, ptr %size
-  %right = udiv i64 %tx, %width
-  %block.x = add i64 %bx, %right
-  %thread.x = urem i64 %tx, %width
+  br i1 %none, label %done, label %report
+report:
+  %size.x = getelementptr inbounds i64, ptr %launch, i64 6
+  %width = load i64, ptr %size.x
   %size.y = getelementptr inbounds i64, ptr %launch, i64 7
   %height = load i64, ptr %size.y
-  %down = udiv i64 %ty, %height
-  %block.y = add i64 %by, %down
-  %thread.y = urem i64 %ty, %height
-"""
-    + "".join(
-        f"  %w{n} = getelementptr inbounds i64, ptr %record, i64 {n + 1}\n  store i64 %{name}, ptr %w{n}\n"
-        for n, name in enumerate(("block.x", "block.y", "bz", "thread.x", "thread.y", "tz", "d0", "d1", "d2"))
-    )
-    + """  store atomic i32 2, ptr %record release, align 4
+  %number = zext i32 %error to i64
+  call void {report}({record}, i64 %width, i64 %height, i64 %number, {words})
   br label %done
 done:
   ret void
-}"""
-)
-"""LLVM IR of ``sterna_raise(launch, error, block, thread, details)``."""
+}}"""

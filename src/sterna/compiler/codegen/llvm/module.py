@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sterna.compiler.codegen.llvm.aliases import AliasNotes
 from sterna.compiler.codegen.llvm.atomics import emit_atomic
 from sterna.compiler.codegen.llvm.debug import LineTable
+from sterna.compiler.codegen.llvm.failures import raise_text
 from sterna.compiler.codegen.llvm.functions import emit_call, emit_function, function_infos
 from sterna.compiler.codegen.llvm.intrinsics import emit_intrinsic
 from sterna.compiler.codegen.llvm.layout import Value, components
@@ -141,6 +142,10 @@ class ModuleContext:
     def can_copy(self, body: tuple[ir.Stmt, ...]) -> bool:
         """Whether threads of a block may run different copies of this code."""
         return True
+
+    def raise_text(self) -> str:
+        """Definition of ``sterna_raise``, which reports a failure."""
+        return raise_text(self)
 
     def loop_note(self, node: ir.ForRange, bounds: tuple[str, str, str]) -> str:
         """A note for the jump back of a counted loop, such as ``, !llvm.loop !n``."""

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sterna.compiler.codegen.llvm.failures import RAISE_TEXT
 from sterna.compiler.codegen.llvm.frame import Frame
 from sterna.types import Type
 
@@ -93,10 +92,6 @@ class LLVMProfile:
     def shared_is_private(self) -> bool:
         """Whether one hardware thread runs a whole block, so that atomics on shared memory need not be atomic."""
         return False
-
-    def raise_text(self) -> str:
-        """Definition of ``sterna_raise``, which writes the exception record."""
-        return RAISE_TEXT
 
     def keep_in_place(self, e: FunctionEmitter, kind: str, value: str) -> None:
         """A value is stored to an array of a thread: a target may have it computed here, not where it is used."""

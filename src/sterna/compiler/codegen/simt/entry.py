@@ -11,6 +11,7 @@ from functools import cached_property
 
 from sterna.abi import arg_layout, state_offsets
 from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
+from sterna.compiler.codegen.llvm.failures import RECORD_ARRAYS, runtime_symbol
 from sterna.compiler.codegen.llvm.frame import Frame
 from sterna.compiler.codegen.llvm.integers import int_constant
 from sterna.compiler.codegen.llvm.layout import Value, components
@@ -29,7 +30,8 @@ __all__ = ["SimtContext", "emit_entry"]
 
 _UNROLLED_NODES = 8000
 """Most nodes of a loop's turns together that are unrolled, in code that uses arrays of a thread."""
-_RECORD_WORDS = ("bx", "by", "bz", "tx", "ty", "tz", "d0", "d1", "d2")
+_RECORD_WORDS = ("bx", "by", "bz", "d0", "d1", "d2")
+_NO_EXTENT = str(2**63 - 1)
 
 
 class SimtContext(ModuleContext):
@@ -106,28 +108,17 @@ class SimtContext(ModuleContext):
         return e.b.op(f"addrspacecast ptr {space}{name} to ptr")
 
     def raise_text(self) -> str:
-        """The function that fills the exception record; the first thread to claim it wins."""
-        space = self.profile.record_space
-        pointer = f"ptr {space}"
+        """The function by which a failing thread reports; blocks are the hardware's own, so it lies in its block."""
         e = FunctionEmitter(self, Frame())
         b = e.b
-        write, done = b.label("write"), b.label("done")
-        record = b.op(f"addrspacecast ptr %to to {pointer}") if space else "%to"
-        pair = b.op(f"cmpxchg {pointer}{record}, i32 0, i32 1 {self.profile.atomic_scope}monotonic monotonic")
-        b.branch(b.op(f"extractvalue {{ i32, i1 }} {pair}, 1"), write, done)
-        b.place(write)
-        place = b.op(f"getelementptr inbounds i32, {pointer}{record}, i64 1")
-        b.emit(f"store i32 %error, {pointer}{place}")
+        report = runtime_symbol(self, "report_failure")
         threads = tuple(self.profile.hardware_index(e, "thread_idx", axis) for axis in range(3))
         values = ("%bx", "%by", "%bz", *threads, "%d0", "%d1", "%d2")
-        for number, value in enumerate(values):
-            place = b.op(f"getelementptr inbounds i64, {pointer}{record}, i64 {number + 1}")
-            b.emit(f"store i64 {value}, {pointer}{place}")
-        b.emit(f"store atomic i32 2, {pointer}{record} release, align 4")
-        b.place(done)
+        number = b.op("zext i32 %error to i64")
+        words = ", ".join(f"i64 {x}" for x in (_NO_EXTENT, _NO_EXTENT, number, *values))
+        b.emit(f"call void {report}({RECORD_ARRAYS.format(record='%to')}, {words})")
         b.end("ret void")
-        words = ", ".join(f"i64 %{w}" for w in _RECORD_WORDS if w[0] != "t")
-        parameters = f"ptr %to, i32 %error, {words}"
+        parameters = "ptr %to, i32 %error, " + ", ".join(f"i64 %{w}" for w in _RECORD_WORDS)
         return f"define internal void @sterna_raise({parameters}) alwaysinline nounwind {{\n{b.body()}\n}}"
 
 

@@ -60,7 +60,7 @@ class SimtFrame(Frame):
 
     def record_failure(self, e: FunctionEmitter, error: str, details: tuple[str, str, str]) -> None:
         """Call the function that fills the exception record."""
-        e.context.helper("sterna_raise", e.context.raise_text())  # type: ignore[attr-defined]
+        e.context.helper("sterna_raise", e.context.raise_text())
         e.profile.announce_failure(e)  # type: ignore[attr-defined]
         where = ", ".join(f"i64 {x}" for x in (*self.block, *details))
         e.b.emit(f"call void @sterna_raise(ptr {self.words['record']}, i32 {error}, {where})")
