@@ -28,6 +28,8 @@ ROOT = Path(__file__).resolve().parents[2]
 LEAST = 50
 ARCHITECTURES = {"cuda": "cuda-sm_90"}
 """Targets whose architecture has to be given where there is no device."""
+RECURSIVE = ("factorial", "even", "odd")
+"""Functions that targets without recursion refuse."""
 
 
 @pytest.fixture(scope="module")
@@ -151,6 +153,8 @@ def test_everything_annotated_as_code_of_devices(name, darkroom):
             made = compile_for(function, types, place)
         except CompileError as error:
             if place.unsupported_types and f"target {place.name}" in str(error):  # it says what it lacks
+                continue
+            if function.__name__ in RECURSIVE and "recursive function on" in str(error):
                 continue
             raise
         assert made.image.payloads
