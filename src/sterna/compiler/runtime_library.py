@@ -16,7 +16,7 @@ from sterna.compiler.passes.lower_references import lower_references
 from sterna.errors import CompileError
 from sterna.language import runtime
 from sterna.options import CompileOptions
-from sterna.overlays import Tables, name_of
+from sterna.overlays import Tables, name_of, tables_for
 from sterna.relocation.record import Manifest
 from sterna.relocation.resolve import Resolution
 from sterna.source.captures import scan
@@ -42,6 +42,8 @@ def runtime_library(module: Module, tables: Tables, target: Target) -> tuple[tup
     """
     if not module.errors:
         return ()
+    # code of the host has no tables; what reports its failures is the target's all the same
+    tables = tables if tables.names else tables_for(target)
     return ((REPORT_FAILURE, _function(REPORT_FAILURE, tables, target)),)
 
 
