@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -67,21 +68,26 @@ def _triton(count: int) -> Callable[[], Any] | None:
     return lambda: kernel[(1,)](*arrays)
 
 
-def _host_time(launch: Callable[[], Any], rounds: int) -> float:
-    """Least host microseconds of a launch: bursts short enough never to fill the queue."""
-    import time
-
+def _host_times(works: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """Least host microseconds of each launch: bursts short enough never to fill the queue, in turn."""
     gpu = device()
-    launch()
-    gpu.synchronize()
-    best = float("inf")
-    for _ in range(rounds * 20):
-        start = time.perf_counter()
-        for _ in range(100):
+    best: dict[str, float] = {}
+    for name, launch in list(works.items()):
+        try:
             launch()
-        best = min(best, (time.perf_counter() - start) / 100)
-        gpu.synchronize()
-    return best * 1e6
+            best[name] = float("inf")
+        except Exception as error:  # a peer that does not run with this machine's other packages
+            print(f"{name}: not measured: {error}")
+    gpu.synchronize()
+    for _ in range(rounds * 20):
+        for name in best:
+            launch = works[name]
+            start = time.perf_counter()
+            for _ in range(100):
+                launch()
+            best[name] = min(best[name], (time.perf_counter() - start) / 100)
+            gpu.synchronize()
+    return {name: seconds * 1e6 for name, seconds in best.items()}
 
 
 def main() -> None:
@@ -98,13 +104,8 @@ def main() -> None:
                 "sterna": lambda k=launcher, a=arrays: k(*a),  # type: ignore[misc]
                 "cupy": _cupy(count), "numba": _numba(count), "triton": _triton(count),
             }  # fmt: skip
-            times = {}
             with sterna.on(gpu):
-                for name, work in works.items():
-                    try:
-                        times |= {} if work is None else {name: _host_time(work, given.rounds)}
-                    except Exception as error:  # a peer that does not run with this machine's other packages
-                        print(f"{name}: not measured: {error}")
+                times = _host_times({name: work for name, work in works.items() if work is not None}, given.rounds)
                 image = kernel.specialize(*arrays, device=gpu).image
             bare = bare_driver(folder, image, 16 * count + 24)
             if bare is not None:
