@@ -2,6 +2,7 @@
 
 #include "runtime.hpp"
 
+#include <algorithm>
 #include <csetjmp>
 #include <csignal>
 #include <cstdlib>
@@ -37,7 +38,7 @@ struct Slot {
     Thread thread;
     State state = State::fresh;
     Fiber *fiber = nullptr;
-    std::uint64_t site = 0;
+    std::vector<std::uintptr_t> site; // where it waits: return addresses, the outermost first, then the line
     std::uint32_t value = 0;
     Meeting met;
 };
@@ -167,7 +168,8 @@ class Group {
         return true;
     }
 
-    // The lanes of one SIMD-group that are where the first waiting one is.
+    // The lanes of one SIMD-group that wait at the earliest place of the code: who has left a loop waits for those who
+    // have not.  (Who comes round a loop again, to an earlier place than others of the same turn, does not wait.)
     bool exchange_lanes(std::uint32_t first) {
         std::uint32_t end = first + LANES < count ? first + LANES : count;
         const Slot *leader = nullptr;
@@ -176,15 +178,16 @@ class Group {
             Slot &slot = slots[n];
             if (slot.state != State::exchange)
                 continue;
-            if (!leader)
+            if (!leader || slot.site < leader->site)
                 leader = &slot;
-            if (slot.site == leader->site) {
-                met.values[n - first] = slot.value;
-                met.active |= std::uint32_t(1) << (n - first);
-            }
         }
         if (!leader)
             return false;
+        for (std::uint32_t n = first; n < end; ++n)
+            if (slots[n].state == State::exchange && slots[n].site == leader->site) {
+                met.values[n - first] = slots[n].value;
+                met.active |= std::uint32_t(1) << (n - first);
+            }
         for (std::uint32_t n = first; n < end; ++n)
             if (met.active >> (n - first) & 1) {
                 slots[n].met = met;
@@ -256,25 +259,26 @@ void run_groups(Group &group, const Dispatch &dispatch, unsigned char *memory, s
 
 // Wait for all threads of the group that are not done.
 void meet_threadgroup(int line) {
-    running->current->site = std::uint64_t(line);
+    running->current->site.assign(1, std::uintptr_t(line));
     running->wait(State::barrier);
 }
 
 // Give one value and get those of all lanes that are at the same place of the code at the same time; lanes elsewhere are
-// not active.  The place is the line and the chain of return addresses up to the fiber's first frame.
+// not active.  The place is the chain of return addresses from the fiber's first frame on, and the line.
 __attribute__((noinline)) Meeting meet_simdgroup(std::uint32_t value, int line) {
     Slot &slot = *running->current;
     const std::uintptr_t low = reinterpret_cast<std::uintptr_t>(slot.fiber->stack);
-    std::uint64_t site = 1469598103934665603u + std::uint64_t(line);
+    slot.site.clear();
     std::uintptr_t frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
     while (frame >= low && frame + 16 <= low + STACK) {
         const std::uintptr_t *at = reinterpret_cast<const std::uintptr_t *>(frame);
-        site = (site ^ at[1]) * 1099511628211u;
+        slot.site.push_back(at[1]);
         if (at[0] <= frame)
             break;
         frame = at[0];
     }
-    slot.site = site;
+    std::reverse(slot.site.begin(), slot.site.end());
+    slot.site.push_back(std::uintptr_t(line));
     slot.value = value;
     running->wait(State::exchange);
     return slot.met;
