@@ -39,12 +39,16 @@ from sterna.typespec import type_from
 
 if TYPE_CHECKING:
     from sterna.compiler import Compilation
+    from sterna.runtime.fast_launch import FastLaunch
 
 __all__ = ["CompiledKernel", "Kernel", "Launcher", "kernel"]
 
 _CO_VARARGS, _CO_VARKEYWORDS = 0x04, 0x08
 _COMPILER = "sterna.compiler"
 _KEPT_LAUNCHERS = 256
+_INT = frozenset({int})
+_NOTED = frozenset({4, 64, 1024})
+"""Launches of a launcher, made the general way, after which a function for the next ones of the kind is made."""
 
 
 def _load_compiler(what: str, target: Target) -> Any:
@@ -149,7 +153,11 @@ class Kernel:
         LaunchError
             For more than three axes, a negative extent, or something that is not an integer.
         """
-        key = launch_key(shape) if stream is None and shared_bytes == 0 else None
+        key: LaunchKey | None = None
+        if stream is None and shared_bytes == 0:
+            given: Any = shape
+            is_plain = type(given) is int or (type(given) is tuple and _INT.issuperset(map(type, given)))
+            key = (given,) if is_plain else None  # as `launch_key` has it
         kept = self._launchers.get(key)
         if kept is not None:
             return kept
@@ -260,8 +268,10 @@ class Kernel:
         if stream is not None:
             if hasattr(stream, "keep"):
                 stream.keep((found, args))
-        elif found.keep is not None:
-            found.keep((found, args))
+        else:
+            if found.keep is not None:
+                found.keep((found, args))
+            launcher.note(config, found, device, args, self._dispatcher)
         stats.count_launch()
 
     def _device(self, args: tuple[Any, ...]) -> Device:
@@ -315,7 +325,7 @@ class Kernel:
 class Launcher:
     """A kernel with a launch configuration; calling it starts the kernel."""
 
-    __slots__ = ("_blocks", "_config", "_kernel", "_over", "_shared", "_threads", "stream")
+    __slots__ = ("_blocks", "_config", "_fast", "_kernel", "_over", "_seen", "_shared", "_threads", "stream")
 
     def __init__(
         self, kernel: Kernel, blocks: Any, threads: Any, stream: Any, shared_bytes: Any, over: tuple[int, ...] = ()
@@ -323,10 +333,24 @@ class Launcher:
         self._kernel, self._blocks, self._threads = kernel, blocks, threads
         self._shared, self._over, self.stream = shared_bytes, over, stream
         self._config: tuple[Device, LaunchConfig] | None = None
+        self._fast: FastLaunch | None = None
+        self._seen = 0
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Launch; a failure on the device is raised by the next synchronise."""
-        self._kernel.launch(self, args, kwargs)
+        fast = self._fast
+        if fast is None or kwargs or not fast(args):
+            self._kernel.launch(self, args, kwargs)
+
+    def note(
+        self, config: LaunchConfig, found: Specialisation, device: Device, args: tuple[Any, ...], dispatcher: Dispatcher
+    ) -> None:
+        """A launch was made the general way; after some, the next ones of its kind get a function of their own."""
+        self._seen += 1
+        if self._seen in _NOTED:
+            from sterna.runtime.fast_launch import make_fast_launch
+
+            self._fast = make_fast_launch(config, found, device, args, dispatcher)
 
     def config_for(self, device: Device) -> LaunchConfig:
         """The configuration on `device`, checked against its limits (kept for the next call)."""

@@ -17,6 +17,7 @@ from sterna.targets.base import Device
 from sterna.targets.registry import TARGETS, target
 
 __all__ = [
+    "active_block",
     "active_stream",
     "current_device",
     "current_stream",
@@ -33,6 +34,8 @@ _DEFAULT = os.environ.get("STERNA_DEVICE") or "cpu"
 _lock = threading.Lock()
 _devices: dict[str, Device] = {}
 _current: ContextVar[tuple[Device, Any] | None] = ContextVar("sterna_device", default=None)
+active_block = _current.get
+"""Device and stream of the innermost ``with sterna.on(…)`` block, or None outside of any."""
 
 
 def device_named(name: str) -> Device:
@@ -156,5 +159,9 @@ def synchronize(where: Device | str | None = None) -> None:
     Exception
         What a kernel raised since the last synchronise, once.
     """
-    found = current_device() if where is None else device_of(where)
-    found.synchronize()
+    if where is not None:
+        device_of(where).synchronize()
+        return
+    active = _current.get()
+    found = _devices.get(_DEFAULT) if active is None else active[0]
+    (found or current_device()).synchronize()

@@ -97,6 +97,11 @@ class Dispatcher:
         Options of the decorator and the environment.
     compile : callable
         Called with a `CompileRequest` when no image is found.
+
+    Attributes
+    ----------
+    epoch : object
+        Another one after specialisations were dropped.
     """
 
     def __init__(self, function: FunctionType, names: Sequence[str], options: CompileOptions, compile: Compile) -> None:
@@ -105,6 +110,7 @@ class Dispatcher:
         self.events: list[CacheEvent] = []
         self._compile = compile
         self._lock = threading.RLock()
+        self.epoch: object = object()
         self._table: dict[Hashable, list[Specialisation]] = {}
         self._last: tuple[Device | None, int, list[Hashable], Specialisation | None] = (None, 0, [], None)
 
@@ -222,7 +228,7 @@ class Dispatcher:
     def forget(self, device: Device) -> None:
         """Drop what is loaded on a device whose context is gone."""
         with self._lock:
-            self._last = (None, 0, [], None)
+            self._last, self.epoch = (None, 0, [], None), object()
             self._table = {
                 key: kept for key, kept in self._table.items() if kept and kept[0].loaded.device is not device
             }
@@ -235,5 +241,5 @@ class Dispatcher:
     def unload(self) -> None:
         """Forget all specialisations; the next launch looks for its image again."""
         with self._lock:
-            self._last = (None, 0, [], None)
+            self._last, self.epoch = (None, 0, [], None), object()
             self._table.clear()

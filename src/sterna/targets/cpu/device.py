@@ -13,7 +13,7 @@ import ctypes
 import struct
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from time import perf_counter_ns
 from types import FunctionType
@@ -89,13 +89,14 @@ class _LaunchBlock:
 class _Prepared:
     """What a module keeps of a configuration: the packed header and the sizes."""
 
-    __slots__ = ("blocks", "config", "header", "threads")
+    __slots__ = ("blocks", "config", "header", "helpers", "threads")
 
     def __init__(self, config: LaunchConfig) -> None:
         grid, block = config.blocks, config.threads
         self.config = config
         self.blocks = 0 if config.is_empty else grid[0] * grid[1] * grid[2]
         self.threads = self.blocks * block[0] * block[1] * block[2]
+        self.helpers = max(min(self.blocks, thread_count()) - 1, 0)
         chunk = max(1, self.blocks // (thread_count() * _CHUNKS_PER_THREAD))
         self.header = _HEADER.pack(0, self.blocks, chunk, *grid, *block, *config.extents)
 
@@ -180,28 +181,23 @@ class CpuModule:
             block.set_shared(config.shared_bytes)
         if self._draws:
             block.memory[_SEED_FIELD] = next_seed()
-        if prepared.blocks == 1:
-            self._entry(args, block.memory)
-        else:
+        if prepared.helpers:
             self._launch_many(prepared, args, block)
+        else:
+            self._entry(args, block.memory)
         if block.status[0]:
             self._fail(block)
         self._free.append(block)
 
     def _launch_many(self, prepared: _Prepared, args: bytes, block: _LaunchBlock) -> None:
         """Run several blocks, with as many threads as the work seems to be worth, and learn its cost."""
-        helpers = min(int(prepared.threads * self._cost / _SHARE_NS), prepared.blocks - 1)
+        helpers = min(int(prepared.threads * self._cost / _SHARE_NS), prepared.helpers)
         start = perf_counter_ns()
         if helpers:
-            from sterna.targets.cpu.pool import pool
-
-            workers = pool()
-            workers.run(self._entry, args, block.memory, helpers)
-            parallel = min(helpers + 1, workers.threads)
+            _workers().run(self._entry, args, block.memory, helpers)
         else:
             self._entry(args, block.memory)
-            parallel = 1
-        cost = (perf_counter_ns() - start) * parallel / prepared.threads
+        cost = (perf_counter_ns() - start) * (helpers + 1) / prepared.threads
         self._cost = cost if self._cost == _GUESS_NS else 0.5 * (self._cost + cost)
 
     def _prepare(self, config: LaunchConfig) -> _Prepared:
@@ -222,6 +218,18 @@ class CpuModule:
         """Unmap the code; the module must not be used afterwards."""
         self._entry, self._prepared = _unloaded, None
         self._object.unload()
+
+
+def _first_workers() -> Any:
+    """The pool of threads, which a process with little work never imports; later calls go there at once."""
+    global _workers
+    from sterna.targets.cpu.pool import pool
+
+    _workers = pool
+    return pool()
+
+
+_workers: Callable[[], Any] = _first_workers
 
 
 def _unloaded(args: Any, block: Any) -> None:
