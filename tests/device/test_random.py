@@ -165,7 +165,7 @@ def test_a_recursion_draws_from_the_threads_stream(place: Place) -> None:
     try:
         place.over(recursive, 6, out)
     except UnsupportedError as error:
-        if "no recursion" in str(error):
+        if "recursi" in str(error):
             pytest.skip(f"{place.name} has no recursion")
         raise
     for i, value in enumerate(out.tolist()):
