@@ -98,6 +98,9 @@ class MethodTable:
         """The entry that a function is a definition of, if it is one here."""
         return self._definitions.get(id(function))
 
+    def __len__(self) -> int:
+        return len(self._entries)
+
     def __iter__(self) -> Iterator[Overlay]:
         """The entries, in the order of their registration."""
         return iter(tuple(self._entries.values()))
@@ -128,7 +131,8 @@ changes: list[object] = [object()]
 
 def method_table(name: str) -> MethodTable:
     """The table called `name`; an empty one that is not kept if there is none yet."""
-    return _TABLES.get(name) or MethodTable(name)
+    found = _TABLES.get(name)
+    return MethodTable(name) if found is None else found
 
 
 @frozen
@@ -142,6 +146,11 @@ class Tables:
     """
 
     names: tuple[str, ...]
+
+    @property
+    def in_use(self) -> tuple[str, ...]:
+        """Names of those that hold anything: jobs with the same ones find the same."""
+        return tuple(name for name in self.names if name in _TABLES and len(_TABLES[name]))
 
     def find(self, subject: Any, behind: str = "") -> Overlay | None:
         """What a function means to this job, or None if it is what it is on the host.
@@ -200,7 +209,7 @@ def register(overlay: Overlay) -> None:
         If another definition stands there for the same function; names both places.
     """
     with _LOCK:
-        table = _TABLES.get(overlay.table) or MethodTable(overlay.table)
+        table = method_table(overlay.table)
         former = table.find(overlay.subject)
         if former is not None and former.origin != overlay.origin:
             raise OverlayError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import types
 
@@ -138,6 +139,63 @@ def test_an_operator_passed_as_a_value(place: Place, make_module):
     finally:
         remove(math.cosh)
     assert out.tolist() == [5.0, 6.0]
+
+
+@sterna.kernel
+def writes_one(out):
+    out[0] = 1.0
+
+
+@sterna.device_override(writes_one)
+def writes_two(out):
+    out[0] = 2.0
+
+
+@functools.lru_cache
+def remembered(x):
+    return x
+
+
+@sterna.device_override(remembered)
+def not_remembered(x):
+    return x + 5
+
+
+class Adder:
+    """An object that can be called: opaque to kernels otherwise."""
+
+    def __call__(self, x):
+        return x
+
+
+adder = Adder()
+
+
+@sterna.device_override(adder)
+def added(x):
+    return x + 6
+
+
+@sterna.kernel
+def calls_objects(out):
+    writes_one(out)
+    out[1] = remembered(1.0)
+    out[2] = adder(1.0)
+    function = remembered
+    out[3] = function(2.0)
+
+
+def test_kernels_wrappers_and_objects_that_can_be_called(place: Place):
+    out = np.zeros(4)
+    place.launch(calls_objects, 1, 1, out)
+    assert out.tolist() == [2.0, 6.0, 7.0, 7.0]
+    assert (remembered(1.0), adder(1.0)) == (1.0, 1.0)
+
+
+def test_inferred_types_show_the_definitions():
+    text = calls_objects.specialize("float64[:]", device="cpu").types
+    assert "not_remembered(x: Python float) -> Python float" in text
+    assert "globals:adder → override:device" in text
 
 
 @sterna.device_function(target="cpu")

@@ -137,7 +137,9 @@ def _find_older(
         if place not in shipped:
             continue
         older = find_target(place)
-        base = base_key(scan(captures.kernel.function, captures, tables_for(older)), types, older, options)
+        tables = tables_for(older)
+        theirs = captures if tables.in_use == captures.tables.in_use else scan(captures.kernel.function, None, tables)
+        base = base_key(theirs, types, older, options)
         outcome = search.find(
             Request(request.module, request.name, place, base, compiler_versions(older), request.signature)
         )
