@@ -7,5 +7,6 @@
     emitter     one function: expressions                   statements           control flow
     intrinsics, mathematics, simdgroup, atomics, printing   operations, by tables
     prelude     helper functions, taken in as they are used
-    module      the kernel's entry, device functions, the whole text
+    meeting     kernels cut at their barriers, so that all threads of a block come to each
+    module      what functions share, the whole text      entry   the kernel itself      functions   device functions
 """

@@ -52,16 +52,19 @@ class FunctionEmitter:
         Lines so far.
     line : int
         Of the statement being emitted, counted from the ``def``.
+    takes_part : str
+        Whether the thread counts at a barrier that it comes to.
+    counters : dict of str to str
+        Local of a loop → variable that counts its turns.
     """
-
-    leave = "return;"
-    """How a thread that failed leaves the function."""
 
     def __init__(self, context: ModuleContext, function: ir.Function, names: Mapping[str, str]) -> None:
         self.context, self.function_node, self.names = context, function, names
+        self.takes_part = "true"
         self.code = Code()
         self.line = 0
         self.local_arrays: dict[str, str] = {}
+        self.counters: dict[str, str] = {}
 
     # ---- what texts are made of --------------------------------------------------------------
 
@@ -124,7 +127,14 @@ class FunctionEmitter:
         self.context.raises = True
         places = ", ".join(map(bare, (*details, "0L", "0L", "0L")[:3]))
         self.code.emit(f"fail(f, {error}, {places});")
-        self.code.emit(self.leave)
+        self.leave()
+
+    def leave(self) -> None:
+        """The thread that has failed leaves the function."""
+        raise NotImplementedError
+
+    def left_loop(self, body: tuple[ir.Stmt, ...]) -> None:
+        """Behind a loop: what a thread does that has left from inside it."""
 
     def finish(self, value: Value) -> None:
         """A ``return``: each kind of function has its own."""
@@ -242,7 +252,7 @@ def _call(e: FunctionEmitter, node: ir.Call) -> Value:
         code.emit(f"{text};")
         return names
     with code.block(f"if ({text})"):
-        code.emit(e.leave)
+        e.leave()
     return names
 
 

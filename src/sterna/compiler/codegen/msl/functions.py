@@ -121,7 +121,10 @@ class _DeviceFunction(FunctionEmitter):
     def __init__(self, context: ModuleContext, function: ir.Function, info: FunctionInfo) -> None:
         super().__init__(context, function, local_names(function))
         self.info = info
-        self.leave = "return true;"
+
+    def leave(self) -> None:
+        """The thread that has failed leaves: the caller does so, too."""
+        self.code.emit("return true;")
 
     def finish(self, value: Value) -> None:
         if self.info.returns_value:

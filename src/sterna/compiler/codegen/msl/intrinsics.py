@@ -67,7 +67,7 @@ def _syncthreads(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -
 
 def _counting_barrier(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
     place = f"f.shared + {e.context.vote_start}"
-    counts = e.code.temp("uint2", e.helper("vote_of_block", place, args[0][0]))
+    counts = e.code.temp("uint2", e.helper("vote_of_block", place, e.takes_part, args[0][0]))
     text = {"count": f"long({counts}.x)", "and": f"long({counts}.y == 0)", "or": f"long({counts}.x != 0)"}
     return (text[node.name.rpartition("_")[2]],)
 

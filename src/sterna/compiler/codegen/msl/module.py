@@ -11,33 +11,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sterna.abi import STATE_WORDS, ArgField, arg_layout, state_offsets
+from sterna.abi import STATE_WORDS
 from sterna.compiler.codegen.msl.atomics import emit_atomic
-from sterna.compiler.codegen.msl.code import bare
-from sterna.compiler.codegen.msl.emitter import FunctionEmitter, component_names, from_bits
-from sterna.compiler.codegen.msl.functions import (
-    declare_locals,
-    definition,
-    emit_function,
-    function_infos,
-    local_names,
-    plain,
-)
+from sterna.compiler.codegen.msl.emitter import FunctionEmitter
+from sterna.compiler.codegen.msl.entry import emit_entry
+from sterna.compiler.codegen.msl.functions import emit_function, function_infos, plain
 from sterna.compiler.codegen.msl.intrinsics import emit_intrinsic
-from sterna.compiler.codegen.msl.layout import Value, components, memory_type, native
+from sterna.compiler.codegen.msl.layout import Value
+from sterna.compiler.codegen.msl.meeting import Step, meeting_steps
 from sterna.compiler.codegen.msl.prelude import FRAME, prelude_text
-from sterna.compiler.codegen.msl.statements import emit_body
 from sterna.compiler.ir import nodes as ir
 from sterna.compiler.ir.rewrite import walk_function
 from sterna.compiler.passes.kernel_state import kernel_state
 from sterna.errors import CompileError, SourceLocation, UnsupportedError
-from sterna.types import Scalar, StructType, TupleType, itemsize
+from sterna.types import itemsize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from sterna.options import CompileOptions
-    from sterna.types import Type
 
 __all__ = ["SHARED_BYTES", "ModuleContext", "emit_module", "entry_name"]
 
@@ -63,6 +53,8 @@ class ModuleContext:
 
     Attributes
     ----------
+    entry : str
+        The kernel's name in the text.
     prints : list
         Formats of the lines that the kernel may print.
     state : tuple of str
@@ -79,6 +71,7 @@ class ModuleContext:
 
     def __init__(self, module: ir.Module, options: CompileOptions) -> None:
         self.module, self.options = module, options
+        self.entry = entry_name(module.entry)
         self.prints: list[Any] = []
         self.raises = False
         self.language = "3.0"
@@ -164,14 +157,14 @@ class ModuleContext:
 
     # ---- the text ----------------------------------------------------------------------------
 
-    def text(self) -> str:
-        """The whole module."""
+    def text(self, steps: tuple[Step, ...] | None) -> str:
+        """The whole module; the kernel in steps, if it is cut into some (`meeting`)."""
         functions = [
             emit_function(self, self.module.functions[name], info)
             for name, info in self.infos.items()
             if name != self.module.entry
         ]
-        entry = _emit_entry(self)
+        entry = emit_entry(self, steps)
         mode = "fast" if self.options.fastmath else "safe"
         contract = "fast" if self.options.fastmath else "on" if self.options.contract else "off"
         head = [
@@ -206,8 +199,10 @@ def emit_module(module: ir.Module, options: CompileOptions) -> tuple[str, Module
             )
         if options.cluster:
             raise UnsupportedError("target metal has no clusters of blocks", hint="leave cluster= away on metal")
-        context = ModuleContext(module, options)
-        text = context.text()
+        function_infos(module)  # refuses recursion
+        cut, steps = meeting_steps(module, options.over)
+        context = ModuleContext(cut, options)
+        text = context.text(steps)
         if context.shared_bytes > SHARED_BYTES:
             raise UnsupportedError(
                 f"shared arrays of {context.shared_bytes} bytes; target metal has {SHARED_BYTES} for a block",
@@ -230,103 +225,3 @@ def _location(module: ir.Module, context: ModuleContext | None) -> SourceLocatio
         return None
     file, start = module.places[ordinal]
     return SourceLocation(file, start + e.line, function=module.sources[ordinal][1])
-
-
-# ---- the entry -----------------------------------------------------------------------------------
-
-
-class _Entry(FunctionEmitter):
-    def finish(self, value: Value) -> None:
-        """The thread is done."""
-        self.code.emit("return;")
-
-
-def _emit_entry(context: ModuleContext) -> str:
-    kernel = context.module.functions[context.module.entry]
-    e = _Entry(context, kernel, local_names(kernel))
-    context.emitting(e)
-    layout = arg_layout(tuple(t for _, t in kernel.params))
-    fields = iter(layout.fields)
-    arguments = []
-    for name, t in kernel.params:
-        values = list(_read(e, t, fields))
-        for text, kind, value in zip(component_names(e.names[name], t), components(t), values, strict=True):
-            arguments.append(f"    {definition(kind, text)} = {bare(value)};")
-    emit_body(e, kernel.body)
-    state = -(-layout.size // 8) * 8
-    locals_ = declare_locals(kernel, dict(e.names), {name for name, _ in kernel.params})
-    parameters = [
-        "constant uchar *args [[buffer(0)]]",
-        *(["threadgroup uchar *shared [[threadgroup(0)]]"] if context.uses_shared else []),
-        "uint3 thread_idx [[thread_position_in_threadgroup]]",
-        "uint3 block_idx [[threadgroup_position_in_grid]]",
-        "uint3 block_dim [[threads_per_threadgroup]]",
-        "uint3 grid_dim [[threadgroups_per_grid]]",
-        "uint lane [[thread_index_in_simdgroup]]",
-    ]
-    bounds = context.options.launch_bounds
-    attribute = f"[[max_total_threads_per_threadgroup({bounds[0]})]] " if bounds else ""
-    head = f"{attribute}kernel void {entry_name(context.module.entry)}("
-    lines = [context.title(kernel), head, ",\n".join(f"    {p}" for p in parameters) + ")", "{"]
-    lines += _frame(context, state)
-    return "\n".join([*lines, *arguments, *locals_, *context.arrays_of(e), *e.code.lines, "}"])
-
-
-def _frame(context: ModuleContext, state: int) -> list[str]:
-    """The frame of the thread; leaves if it is past the extents."""
-    offsets, _ = state_offsets(context.state)
-    over = context.options.over
-
-    def word(name: str, kind: str, axis: int = 0) -> str:
-        return f"*(constant {kind} *)(args + {state + 8 * (offsets[name] + axis)})"
-
-    lines = []
-    if "flat" in offsets:
-        lines += [
-            f"    const uint2 flat = uint2({word('flat', 'uint')}, {word('flat', 'uint', 1)});",
-            "    if (flat.x != 0)  // all blocks lie along x: take the index apart",
-            "        block_idx = uint3(block_idx.x % flat.x, block_idx.x / flat.x % flat.y, "
-            "block_idx.x / flat.x / flat.y);",
-        ]
-    for axis, letter in enumerate("xyz"[:over]):
-        index = f"ulong(block_idx.{letter}) * block_dim.{letter} + thread_idx.{letter}"
-        lines.append(f"    if ({index} >= {word('extents', 'ulong', axis)}) return;")
-    addresses = [
-        f"({kind})({word(name, 'ulong')})" if name in offsets else "nullptr" for name, kind in _ADDRESSES.items()
-    ]
-    values = [
-        *addresses, "shared" if context.uses_shared else "nullptr",
-        *(word(name, "long") if name in offsets else "0L" for name in ("dynamic", "seed")),
-        "thread_idx", "block_idx", "block_dim", "grid_dim",
-        *(word("extents", "long", axis) if over else "1L" for axis in range(3)), "lane",
-    ]  # fmt: skip
-    return [*lines, "    const Frame f = {", *(f"        {v}," for v in values), "    };"]
-
-
-_ADDRESSES = {"record": "device atomic_uint *", "table": "device const long *", "print": "device uchar *"}
-
-
-def _read(e: FunctionEmitter, t: Type, fields: Iterator[ArgField]) -> Iterator[str]:
-    """Components of one argument, out of the buffer."""
-    if isinstance(t, TupleType | StructType):
-        for item in t.items:
-            yield from _read(e, item, fields)
-    elif isinstance(t, Scalar):
-        yield _read_scalar(e, t, fields)
-    else:
-        for kind in components(t):
-            place = f"(args + {next(fields).offset})"
-            yield f"({kind})*(constant ulong *){place}" if "*" in kind else f"*(constant {kind} *){place}"
-
-
-def _read_scalar(e: FunctionEmitter, t: Scalar, fields: Iterator[ArgField]) -> str:
-    if t.weak and t.kind in "fc":  # Python's floats come as float64
-        part = Scalar("f", 64, weak=True)
-        words = [f"*(constant ulong *)(args + {next(fields).offset})" for _ in range(2 if t.kind == "c" else 1)]
-        parts = [from_bits(e, part, word) for word in words]
-        return parts[0] if t.kind == "f" else f"float2({', '.join(parts)})"
-    if native(t).kind == "c":
-        parts = [f"*(constant float *)(args + {next(fields).offset})" for _ in range(2)]
-        return f"float2({', '.join(parts)})"
-    text = f"*(constant {memory_type(t)} *)(args + {next(fields).offset})"
-    return f"({text} != 0)" if t.kind == "b" else text

@@ -243,8 +243,8 @@ static void print_done(device uchar *record, uint size)
     atomic_store_explicit((device atomic_uint *)record, size, memory_order_relaxed);
 }""",
     "vote_of_block": """\
-// How many threads of the block vote yes, and no: by two words that the block shares.
-static uint2 vote_of_block(threadgroup uchar *words, bool vote)
+// How many of the threads of the block that take part vote yes, and no: by two words that the block shares.
+static uint2 vote_of_block(threadgroup uchar *words, bool takes_part, bool vote)
 {
     threadgroup atomic_uint *yes = (threadgroup atomic_uint *)words;
     threadgroup atomic_uint *no = (threadgroup atomic_uint *)(words + 4);
@@ -252,7 +252,7 @@ static uint2 vote_of_block(threadgroup uchar *words, bool vote)
     atomic_store_explicit(yes, 0u, memory_order_relaxed);
     atomic_store_explicit(no, 0u, memory_order_relaxed);
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    atomic_fetch_add_explicit(vote ? yes : no, 1u, memory_order_relaxed);
+    if (takes_part) atomic_fetch_add_explicit(vote ? yes : no, 1u, memory_order_relaxed);
     threadgroup_barrier(mem_flags::mem_threadgroup);
     const uint2 counts = uint2(atomic_load_explicit(yes, memory_order_relaxed),
                                atomic_load_explicit(no, memory_order_relaxed));

@@ -14,7 +14,7 @@ from sterna.compiler.codegen.msl.scalars import cast
 from sterna.compiler.ir import nodes as ir
 from sterna.types import INT64, ArrayType, RecordRefType, Scalar, field_align, itemsize
 
-__all__ = ["emit_body"]
+__all__ = ["emit_body", "enter_turn", "for_head"]
 
 _LEAVING = (ir.Break, ir.Continue, ir.Return, ir.Raise)
 
@@ -124,30 +124,40 @@ def _while(e: FunctionEmitter, node: ir.While) -> None:
     if not before:
         with code.block(f"while ({test})"):
             emit_body(e, node.body)
-        return
-    with code.block("while (true)"):
-        code.lines += before
-        code.emit(f"if (!({test})) break;")
-        emit_body(e, node.body)
+    else:
+        with code.block("while (true)"):
+            code.lines += before
+            code.emit(f"if (!({test})) break;")
+            emit_body(e, node.body)
+    e.left_loop((node,))
 
 
 def _for(e: FunctionEmitter, node: ir.ForRange) -> None:
+    with e.code.block(for_head(e, node)):
+        enter_turn(e, node)
+        emit_body(e, node.body)
+    e.left_loop(node.body)
+
+
+def for_head(e: FunctionEmitter, node: ir.ForRange) -> str:
+    """The head of a counted loop."""
     code = e.code
     start, stop, step = (_fixed(e, bound) for bound in (node.start, node.stop, node.step))
     index = code.fresh()
-    target = e.names[node.target]
+    e.counters[node.target] = index
     if step in ("1L", "-1L"):
         test, turn = ("<", "++") if step == "1L" else (">", "--")
-        head = f"for (long {index} = {start}; {index} {test} {stop}; {turn}{index})"
-    else:
-        count = code.fresh()
-        code.emit(f"long {index} = {start};")
-        turns = e.helper("range_count", start, stop, step)
-        following = e.helper("add", index, step)
-        head = f"for (ulong {count} = {turns}; {count} != 0; --{count}, {index} = {following})"
-    with code.block(head):
-        code.emit(f"{target} = {index};")
-        emit_body(e, node.body)
+        return f"for (long {index} = {start}; {index} {test} {stop}; {turn}{index})"
+    count = code.fresh()
+    code.emit(f"long {index} = {start};")
+    turns = e.helper("range_count", start, stop, step)
+    following = e.helper("add", index, step)
+    return f"for (ulong {count} = {turns}; {count} != 0; --{count}, {index} = {following})"
+
+
+def enter_turn(e: FunctionEmitter, node: ir.ForRange) -> None:
+    """The loop's local takes the value of this turn."""
+    e.code.emit(f"{e.names[node.target]} = {e.counters[node.target]};")
 
 
 def _fixed(e: FunctionEmitter, bound: ir.Expr) -> str:
