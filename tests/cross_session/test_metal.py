@@ -13,6 +13,7 @@ import pytest
 import sterna
 from helpers.metal.marks import SIMULATED
 from helpers.session import PRELUDE, Sessions
+from sterna.targets.registry import target
 
 pytestmark = SIMULATED
 INSTALL = "from helpers.metal.api import install\nSIM = install()\n"
@@ -113,6 +114,14 @@ def test_a_fresh_process_compiles_nothing(sessions: Sessions) -> None:
         assert str(word).encode() not in stored
         assert f"{word:x}".encode() not in stored
     assert not set(addresses) & set(second["words"]), "the sessions have no address in common"
+
+
+@pytest.mark.parametrize("strategy", target("metal").strategies)
+def test_every_strategy_gives_the_same(sessions: Sessions, strategy: str) -> None:
+    sessions.write(user=MODULE.replace("@sterna.kernel\n", f"@sterna.kernel(strategy={strategy!r})\n"))
+    found = run(sessions)
+    assert (found["outs"], found["gain"], found["strategy"]) == (OUTS, 2.5, strategy)
+    assert bool(sessions.images()) == (strategy != "bake"), "baked words are one session's"
 
 
 def test_two_processes_make_the_same_bytes(sessions: Sessions, tmp_path: Path) -> None:

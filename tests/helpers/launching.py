@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import sterna
-from helpers.metal.marks import SIMULATED
+from helpers.metal.marks import HAS_METAL, METAL
 from sterna.errors import CompileError
 
 __all__ = ["GPU", "INTERPRETER", "Place", "places", "ready", "what_metal_lacks"]
@@ -79,20 +79,20 @@ class Place:
 
 
 def places(interpreter: bool = True) -> list[Any]:
-    """Parameters of a fixture: the interpreter, the first device of every target, and a simulated Metal device.
+    """Parameters of a fixture: the interpreter, the first device of every target, and Metal, simulated or real.
 
     CUDA is always among them, marked ``gpu``; without a CUDA device its tests are skipped, and so counted and named.
     """
     names = [d.name for d in sterna.devices() if not d.name.startswith(("cuda", "metal"))]
     found = [pytest.param(Place(name), id=name) for name in ([INTERPRETER] if interpreter else []) + names]
-    metal = pytest.param(Place("metal:0"), id="metal", marks=SIMULATED)
+    metal = pytest.param(Place("metal:0"), id="metal", marks=METAL)
     return [*found, metal, pytest.param(Place("cuda:0"), id="cuda", marks=GPU)]
 
 
 @contextmanager
 def ready(place: Place) -> Iterator[Place]:
-    """The place, with Metal simulated as long as a test needs it."""
-    if not place.is_metal:
+    """The place, with Metal simulated as long as a test needs it, where there is none."""
+    if not place.is_metal or HAS_METAL:
         yield place
         return
     from helpers.metal.api import simulated
