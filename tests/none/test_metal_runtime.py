@@ -92,6 +92,35 @@ def test_two_devices_hold_different_words_at_the_same_time(metal: SimulatedMetal
         assert out.copy_to_host()[4] == 80
 
 
+THERE: Any = None
+
+
+@sterna.kernel
+def use_there(out):
+    i = sterna.grid(1)
+    out[i] = THERE[i] + np.float32(len(THERE))
+    THERE[i] = 0
+
+
+def test_a_captured_array_of_the_device_is_used_in_place(
+    metal: SimulatedMetal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = sterna.stats()["compiles"]
+    for size in (4, 6):  # another length: another link of the same image
+        there = sterna.to_device(np.arange(size, dtype=np.float32), "metal")
+        monkeypatch.setitem(globals(), "THERE", there[1:])
+        out = sterna.zeros(3, np.float32, "metal")
+        use_there[1, 3](out)
+        assert out.copy_to_host().tolist() == [size, size + 1, size + 2]
+        assert there.copy_to_host().tolist() == [0, 0, 0, 0, 4, 5][:size]
+        built = use_there.specialize(out, device="metal")
+        assert next(iter(built.words.values()))[0] == there.address + 4
+    assert sterna.stats()["compiles"] - before == 1
+    monkeypatch.setitem(globals(), "THERE", sterna.zeros(4, np.float32, "metal:1"))
+    with pytest.raises(LinkError, match=r"on metal:1, the kernel runs on metal:0"):
+        use_there[1, 3](out)
+
+
 @sterna.kernel(strategy="bake")
 def baked(out):
     i = sterna.grid(1)
