@@ -10,7 +10,7 @@ of loops.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sterna.language import atomic
 from sterna.language.device import device_function
@@ -19,14 +19,19 @@ from sterna.overlays import note_runtime
 
 __all__ = ["report_failure"]
 
+if TYPE_CHECKING:
+    STATUS: TypeAlias = Any
+    WORDS: TypeAlias = Any
+else:
+    STATUS, WORDS = "int32[:]", "int64[:]"  # the record's memory, seen in two ways
 FREE, CLAIMED, WRITTEN = 0, 1, 2
 """Status of an exception record."""
 
 
 @device_function
 def report_failure(
-    status: Any, words: Any, width: int, height: int, error: int, bx: int, by: int, bz: int, tx: int, ty: int, tz: int,
-    d0: int, d1: int, d2: int,
+    status: STATUS, words: WORDS, width: int, height: int, error: int, bx: int, by: int, bz: int, tx: int, ty: int,
+    tz: int, d0: int, d1: int, d2: int,
 ) -> None:  # fmt: skip
     """Write the launch's exception record, if this thread is the first to fail; others leave no trace.
 

@@ -59,14 +59,16 @@ if "nvptx" not in triple and "spir" not in triple:
 """
 
 
-def _call(node: Intrinsic, operands: tuple[str, ...]) -> str:
+def _call(profile: LLVMProfile, node: Intrinsic, operands: tuple[str, ...]) -> str:
     result = "void" if not isinstance(node.type, Scalar) else register_type(node.type)
     given = ", ".join(f"{_kind(a.type)} {x}" for a, x in zip(node.args, operands, strict=True))
     if node.name == "inline.llvm":
         return f"call {result} @{node.attrs[0]}({given})"
     text, constraints, side_effects = node.attrs
     effect = " sideeffect" if side_effects else ""
-    return f'call {result} asm{effect} "{_quoted(text)}", "{_quoted(constraints)}"({given}) nounwind'
+    # what threads may do together must not come to stand behind a condition
+    together = " convergent" if side_effects and "convergent" in profile.call_attributes() else ""
+    return f'call {result} asm{effect} "{_quoted(text)}", "{_quoted(constraints)}"({given}) nounwind{together}'
 
 
 def _kind(t: Type) -> str:
@@ -91,7 +93,7 @@ def _declaration(node: Intrinsic) -> str:
 def _emit(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
     if node.name == "inline.llvm":
         e.context.declare(_declaration(node))
-    call = _call(node, tuple(value[0] for value in args))
+    call = _call(e.profile, node, tuple(value[0] for value in args))
     if not isinstance(node.type, Scalar):
         e.b.emit(call)
         return ()
@@ -139,7 +141,7 @@ def _trial(profile: LLVMProfile, node: Intrinsic) -> str:
     lines = [f'target triple = "{profile.triple}"']
     if node.name == "inline.llvm":
         lines.append(_declaration(node))
-    call = _call(node, tuple(operands))
+    call = _call(profile, node, tuple(operands))
     if isinstance(node.type, Scalar):
         kind = register_type(node.type)
         body = [f"  %r = {call}", f"  ret {kind} %r"]

@@ -49,6 +49,16 @@ def _operands(frame: Frame, node: ast.AST, values: list[Value], shown: str) -> t
 
 
 def _emit(frame: Frame, node: ast.AST, call: Intrinsic, shown: str) -> Value:
+    if not frame.build.for_host:  # where it is a leak whatever it says
+        _require(frame, node, call, shown)
+    if call.type == VOID:
+        frame.out.append(ExprStatement(call, frame.line))
+        return Rt(Const(None, NONE))
+    return Rt(frame.temp(call))
+
+
+def _require(frame: Frame, node: ast.AST, call: Intrinsic, shown: str) -> None:
+    """An error if the target cannot do it."""
     target = frame.build.target
     check = getattr(target.compiler(), "inline_problem", None)
     if check is None:
@@ -59,10 +69,6 @@ def _emit(frame: Frame, node: ast.AST, call: Intrinsic, shown: str) -> Value:
     problem = check(call, target)
     if problem:
         frame.fail(node, f"{shown}: {problem}", f"this kernel is compiled for {target}")
-    if call.type == VOID:
-        frame.out.append(ExprStatement(call, frame.line))
-        return Rt(Const(None, NONE))
-    return Rt(frame.temp(call))
 
 
 @language_rule("intrinsic", 2, many())
