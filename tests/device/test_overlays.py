@@ -316,7 +316,7 @@ def test_the_runtime_library_has_other_definitions_too(device: Place):
         out[3] = 1.0
 
     def launch():
-        device.launch(k, 1, 1, np.zeros(2))
+        device.launch(k, 1, 1, np.zeros(2, np.float32))
 
     with pytest.raises(IndexError, match="index 3 is out of bounds for axis 0 with size 2"):
         launch()

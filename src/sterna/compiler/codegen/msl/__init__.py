@@ -9,4 +9,5 @@
     prelude     helper functions, taken in as they are used
     meeting     kernels cut at their barriers, so that all threads of a block come to each
     module      what functions share, the whole text      entry   the kernel itself      functions   device functions
+    runtime     how a failing thread reports
 """

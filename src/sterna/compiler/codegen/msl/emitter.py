@@ -123,7 +123,6 @@ class FunctionEmitter:
 
     def fail(self, error: int, details: tuple[str, ...]) -> None:
         """Record a failure and leave."""
-        self.context.need("fail")
         self.context.raises = True
         places = ", ".join(map(bare, (*details, "0L", "0L", "0L")[:3]))
         self.code.emit(f"fail(f, {error}, {places});")

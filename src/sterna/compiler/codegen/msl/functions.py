@@ -65,8 +65,15 @@ def _reads_frame(node: object) -> bool:
     return isinstance(node, ir.Raise | ir.Print | ir.TableWord | ir.SlotWord | ir.SharedArray)
 
 
-def function_infos(module: ir.Module) -> dict[str, FunctionInfo]:
+def function_infos(module: ir.Module, prefix: str = "f") -> dict[str, FunctionInfo]:
     """Calling conventions of all device functions, callees before their callers.
+
+    Parameters
+    ----------
+    module : Module
+        *Lowered* IR.
+    prefix : str
+        How their symbols begin.
 
     Raises
     ------
@@ -87,7 +94,7 @@ def function_infos(module: ir.Module) -> dict[str, FunctionInfo]:
     numbers = {name: k for k, name in enumerate(module.functions)}
     return {
         name: FunctionInfo(
-            f"f{numbers[name]}_{plain(name)}", name in frames, f.may_raise,
+            f"{prefix}{numbers[name]}_{plain(name)}", name in frames, f.may_raise,
             not f.may_raise and len(components(f.returns)) == 1,
         )
         for name, f in ((name, module.functions[name]) for name in order)

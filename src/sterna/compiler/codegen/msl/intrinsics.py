@@ -73,6 +73,8 @@ def _counting_barrier(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ..
 
 
 def _fence(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
+    if not e.context.fences:
+        return ()
     e.context.need_language("3.2")
     scope = "threadgroup" if node.name == "threadfence_block" else "device"
     e.code.emit(f"atomic_thread_fence({_EVERYWHERE}, memory_order_seq_cst, thread_scope_{scope});")

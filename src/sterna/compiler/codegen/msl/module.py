@@ -20,6 +20,7 @@ from sterna.compiler.codegen.msl.intrinsics import emit_intrinsic
 from sterna.compiler.codegen.msl.layout import Value
 from sterna.compiler.codegen.msl.meeting import Step, meeting_steps
 from sterna.compiler.codegen.msl.prelude import FRAME, prelude_text
+from sterna.compiler.codegen.msl.runtime import runtime_texts
 from sterna.compiler.ir import nodes as ir
 from sterna.compiler.ir.rewrite import walk_function
 from sterna.compiler.passes.kernel_state import kernel_state
@@ -50,6 +51,8 @@ class ModuleContext:
         *Lowered* IR.
     options : CompileOptions
         Of the compilation.
+    prefix : str
+        How symbols of device functions begin.
 
     Attributes
     ----------
@@ -69,7 +72,10 @@ class ModuleContext:
         The lowest version of Metal that has all the text needs.
     """
 
-    def __init__(self, module: ir.Module, options: CompileOptions) -> None:
+    fences = True
+    """Whether ``threadfence`` and its like are needed: not where the host reads only what a finished launch left."""
+
+    def __init__(self, module: ir.Module, options: CompileOptions, prefix: str = "f") -> None:
         self.module, self.options = module, options
         self.entry = entry_name(module.entry)
         self.prints: list[Any] = []
@@ -84,7 +90,7 @@ class ModuleContext:
         more = self._survey()
         state = {*kernel_state(module, options.over), *more}
         self.state = tuple(name for name in STATE_WORDS if name in state)
-        self.infos = function_infos(module)
+        self.infos = function_infos(module, prefix)
 
     def _survey(self) -> set[str]:
         """Place the arrays of a block; gives the state words that only this target reads."""
@@ -120,6 +126,10 @@ class ModuleContext:
     def need(self, name: str) -> None:
         """Take a function of the prelude in."""
         self._needed.add(name)
+
+    def share_prelude(self, other: ModuleContext) -> None:
+        """What this needs of the prelude is in the text of `other`."""
+        self._needed = other._needed
 
     def need_language(self, version: str) -> None:
         """The text needs this version of Metal, at least."""
@@ -165,6 +175,7 @@ class ModuleContext:
             if name != self.module.entry
         ]
         entry = emit_entry(self, steps)
+        functions = [*(runtime_texts(self) if self.raises else ()), *functions]
         mode = "fast" if self.options.fastmath else "safe"
         contract = "fast" if self.options.fastmath else "on" if self.options.contract else "off"
         head = [

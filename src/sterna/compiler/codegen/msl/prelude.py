@@ -196,28 +196,6 @@ template <typename P> static void copy_bytes(P to, P from, uint size)
 }
 
 _STATE: dict[str, str] = {
-    "fail": """\
-// Fill the exception record; the first thread to claim it wins.
-static void fail(thread const Frame &f, uint error, long detail0, long detail1, long detail2)
-{
-    uint status = 0;
-    do {
-        if (status != 0) return;
-    } while (!atomic_compare_exchange_weak_explicit(f.record, &status, 1u, memory_order_relaxed,
-                                                    memory_order_relaxed));
-    *(device uint *)((device uchar *)f.record + 4) = error;
-    device long *words = (device long *)((device uchar *)f.record + 8);
-    words[0] = long(f.block_idx.x);
-    words[1] = long(f.block_idx.y);
-    words[2] = long(f.block_idx.z);
-    words[3] = long(f.thread_idx.x);
-    words[4] = long(f.thread_idx.y);
-    words[5] = long(f.thread_idx.z);
-    words[6] = detail0;
-    words[7] = detail1;
-    words[8] = detail2;
-    atomic_store_explicit(f.record, 2u, memory_order_relaxed);
-}""",
     "print_record": """\
 // Room for one line in the print buffer, or nothing: its low word counts, its high word says that a line was dropped.
 static device uchar *print_record(thread const Frame &f, uint size, uint format)
