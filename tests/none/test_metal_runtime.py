@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import tempfile
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -355,7 +356,8 @@ def test_prints_are_written_by_the_host(metal: SimulatedMetal, capsys: pytest.Ca
     assert capsys.readouterr().out == "value -5 0.1\nvalue -4 0.1\n"
 
 
-def test_refused_images_are_kept(metal: SimulatedMetal) -> None:
+def test_refused_images_are_kept(metal: SimulatedMetal, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     device = sterna.device("metal")
     text = SCALE.replace("as_type<float>", "as_type<fload>")
     with pytest.raises(ImageRefused, match=r"(?s)msl: the Metal compiler refuses the text: .*fload.* are kept in /"):

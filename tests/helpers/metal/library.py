@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +27,7 @@ FLAGS = (
     "-fsanitize=signed-integer-overflow,shift,integer-divide-by-zero,float-cast-overflow,alignment",
 )  # fmt: skip
 """What the language leaves undefined ends the dispatch: Metal's compiler may take it to mean anything."""
+_KEPT, _WEEK = 5000, 7 * 24 * 3600
 _KERNEL = re.compile(r"\bkernel\s+((?:\[\[[^]]*\]\]\s*)*)void\s+(\w+)\s*\(")
 _PARAMETER = re.compile(
     r"^(?P<type>.*?)\s*(?P<name>\w+)\s*\[\[\s*(?P<attribute>\w+)\s*(?:\(\s*(?P<index>\d+)\s*\))?\s*\]\]$", re.S
@@ -163,7 +165,25 @@ def folder() -> Path:
         digest.update(path.name.encode() + path.read_bytes())
     found = Path(base) / digest.hexdigest()[:20]
     found.mkdir(parents=True, exist_ok=True)
+    _tidy(Path(base), found)
     return found
+
+
+def _tidy(base: Path, own: Path) -> None:
+    """Keep the newest of what was compiled; what other states of the simulator made goes after a week."""
+    kept = sorted(own.glob("[0-9a-f]*.so"), key=_age)
+    for path in kept[_KEPT:]:
+        path.unlink(missing_ok=True)
+    for other in base.iterdir():
+        if other != own and _age(other) > _WEEK:
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def _age(path: Path) -> float:
+    try:
+        return time.time() - path.stat().st_mtime
+    except OSError:  # another process tidies too
+        return 0.0
 
 
 @functools.cache
