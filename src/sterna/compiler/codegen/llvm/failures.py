@@ -29,7 +29,9 @@ def runtime_symbol(context: ModuleContext, name: str) -> str:
 
     module = next(found for known, found in context.module.runtime if known == name)
     profile = replace(context.profile, line_info=False)
-    own = ModuleContext(module, profile, context.options.with_(boundscheck=False, noalias=False), context.target_name)
+    # nothing that would make metadata nodes of its own: their numbers are the kernel's module's
+    options = context.options.with_(boundscheck=False, noalias=False)
+    own = ModuleContext(module, profile, options, context.target_name)
     (first,) = (node.function for node in walk(module.functions[module.entry].body) if isinstance(node, ir.Call))
     symbol = f"@sterna_{name}.{own.infos[first].symbol}"
     if not context.has_helper(symbol):
