@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Iterator
 
-__all__ = ["entry_points", "installed_version"]
+__all__ = ["distribution_files", "entry_points", "installed_version"]
 
 _SEPARATORS = re.compile(r"[-_.]+")
 _listings: dict[str, tuple[str, ...]] = {}
@@ -60,6 +60,22 @@ def installed_version(name: str) -> str | None:
             if version:
                 return version
     return None
+
+
+def distribution_files(name: str) -> list[str]:
+    """Paths of the files that an installed distribution recorded, as they are on this machine; none if it is not there.
+
+    Parameters
+    ----------
+    name : str
+        Name of the distribution, in any of its spellings.
+    """
+    wanted = _normal(name)
+    for folder, entry in _metadata_folders():
+        if _normal(entry.rpartition(".")[0].partition("-")[0]) == wanted:
+            lines = _lines(os.path.join(folder, entry, "RECORD"))
+            return [os.path.normpath(os.path.join(folder, line.partition(",")[0].strip('"'))) for line in lines]
+    return []
 
 
 def _version_line(path: str) -> str:

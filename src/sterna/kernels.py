@@ -265,12 +265,11 @@ class Kernel:
             self._dispatcher.forget(device)
             found = self._dispatcher.get(device, len(config.over), args, self._types)
             found.launch(config, found.packer.pack(args), stream)
-        if stream is not None:
-            if hasattr(stream, "keep"):
-                stream.keep((found, args))
-        else:
-            if found.keep is not None:
-                found.keep((found, args))
+        if stream is not None and hasattr(stream, "keep"):
+            stream.keep((found, args))
+        elif found.keep is not None:
+            found.keep((found, args))
+        if stream is None:
             launcher.note(config, found, device, args, self._dispatcher)
         stats.count_launch()
 

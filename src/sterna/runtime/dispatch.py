@@ -28,7 +28,7 @@ from sterna.runtime.signature import ArgumentPacker, argument_key
 from sterna.source.captures import Scan, scan
 from sterna.targets.base import Device, Target
 from sterna.targets.registry import compiler_versions
-from sterna.types import Type
+from sterna.types import OPAQUE, TYPE_TAG, ArrayType, StructType, TupleType, Type
 
 __all__ = ["CompileRequest", "Dispatcher", "Specialisation"]
 
@@ -81,7 +81,24 @@ class Specialisation:
 
     def __post_init__(self) -> None:
         self.launch = self.loaded.module.launch
-        self.keep = getattr(self.loaded.device, "keep", None)
+        device = self.loaded.device
+        if any(_is_fleeting(t, device) for t in self.types):
+            self.keep = getattr(device, "keep", None)
+        else:
+            self.keep = None
+
+
+def _is_fleeting(t: Type, device: Device) -> bool:
+    """Whether an argument of this type may be gone when the kernel runs, if nobody keeps it.
+
+    An object that has died could lend its identity to another; memory lives on where the device frees it in order, but
+    not the host's.
+    """
+    if isinstance(t, TupleType | StructType):
+        return any(_is_fleeting(item, device) for item in t.items)
+    if isinstance(t, ArrayType):
+        return device.reads_host_memory or not getattr(device, "frees_in_order", False)
+    return t in (OPAQUE, TYPE_TAG)
 
 
 class Dispatcher:

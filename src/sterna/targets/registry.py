@@ -13,6 +13,7 @@ TARGETS: dict[str, str] = {
     "cpu": "sterna.targets.cpu.target",
     "cuda": "sterna.targets.cuda.target",
     "metal": "sterna.targets.metal.target",
+    "opencl": "sterna.targets.opencl.target",
 }
 """Target name → module that has ``default_target()``, ``parse_target(arch)`` and ``compiler_versions()``."""
 

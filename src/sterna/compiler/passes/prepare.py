@@ -1,4 +1,4 @@
-"""Passes that every block-at-a-time target (the CPU) runs between kernel IR and code."""
+"""Passes between kernel IR and the code of targets whose threads do not meet by themselves: the CPU, OpenCL."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sterna.compiler.passes.strided import TURN, block_strided_loops
 from sterna.options import CompileOptions
 from sterna.types import NONE, VOID
 
-__all__ = ["prepare_kernel"]
+__all__ = ["prepare_kernel", "prepare_steps"]
 
 
 def prepare_kernel(module: ir.Module, options: CompileOptions) -> tuple[ir.Module, Program]:
@@ -50,6 +50,28 @@ def prepare_kernel(module: ir.Module, options: CompileOptions) -> tuple[ir.Modul
     steps, uniformity = split(kernel, types, also)
     module = _with_kernel(module, kernel)
     return module, place(steps, uniformity, kernel, types)
+
+
+def prepare_steps(module: ir.Module) -> tuple[ir.Module, Program | None]:
+    """Ready a lowered module for hardware whose barriers need every thread of the block, also one that has returned.
+
+    Returns
+    -------
+    module : Module
+        With functions that need the block's state inlined.
+    program : Program or None
+        The kernel as steps, if its threads meet at all.
+    """
+    module = inline_calls(module, functions_with_block_state(module))
+    kernel = module.functions[module.entry]
+    if not contains_collective(kernel.body):
+        return module, None
+    kernel = propagate(kernel)
+    types = dict(kernel.locals)
+    lifter = Lifter(types, is_collective, _expand)
+    kernel = replace(kernel, body=lifter.statements(kernel.body), locals=types)
+    steps, uniformity = split(kernel, types)
+    return _with_kernel(module, kernel), place(steps, uniformity, kernel, types)
 
 
 def _with_kernel(module: ir.Module, kernel: ir.Function) -> ir.Module:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sterna.errors import LinkError
-from sterna.runtime.config import Triple
+from sterna.runtime.config import Triple, suggest_blocks
 from sterna.runtime.devices import active_stream
 from sterna.runtime.exceptions import PendingFailures, report_unobserved
 from sterna.targets.base import Limits, Target
@@ -42,7 +42,8 @@ __all__ = ["RUNTIME", "CudaDevice", "CudaRuntime"]
 _DLPACK_CUDA = 2
 _NON_BLOCKING = 1
 _RELAXED = 2
-_BLOCK = 256
+_MOST_KEPT = 4096
+"""Launches whose objects are kept alive before one waits for them."""
 
 
 class _ForeignStream:
@@ -72,6 +73,7 @@ class CudaDevice:
     """
 
     reads_host_memory = False
+    frees_in_order = True
 
     def __init__(self, index: int) -> None:
         self.name, self.index = f"cuda:{index}", index
@@ -88,6 +90,7 @@ class CudaDevice:
         self.memory, self.records = MemoryPool(self.context), RecordPool(self.context)
         self.pending = PendingFailures()
         self._lock = threading.Lock()
+        self._kept: list[Any] = []
         self._watched: dict[int, CudaModule] = {}
         self._finishes_with: Any = None
         self._modules: weakref.WeakSet[CudaModule] = weakref.WeakSet()
@@ -312,7 +315,18 @@ class CudaDevice:
 
     def suggest(self, shape: tuple[int, ...]) -> tuple[Triple, Triple]:
         """Blocks and threads (x, y, z) for ``over(shape)``, last axis fastest."""
-        return _suggest(shape, self.context.attribute("multiprocessors"))
+        return suggest_blocks(shape, self.context.attribute("multiprocessors"))
+
+    def keep(self, used: tuple[Any, tuple[Any, ...]]) -> None:
+        """Keep the arguments of a launch (specialisation, arguments) alive until the device has finished it."""
+        self._kept.append(used[1])
+        if len(self._kept) > _MOST_KEPT and not getattr(active_stream(self), "is_capturing", False):
+            self._finish_kept()
+
+    def _finish_kept(self) -> None:
+        kept, self._kept = self._kept, []
+        self.context.enter().cuCtxSynchronize()
+        del kept
 
     def watch(self, module: CudaModule) -> None:
         """A kernel that may fail or print was launched: look at its record at the next synchronise."""
@@ -356,7 +370,7 @@ class CudaDevice:
     def synchronize(self) -> None:
         """Wait for everything on the device; raise the first exception of a kernel since the last call."""
         if not getattr(active_stream(self), "is_capturing", False):
-            self.context.enter().cuCtxSynchronize()
+            self._finish_kept()
             self.collect(True)
 
     @cached_property
@@ -408,22 +422,6 @@ def _launch_call(cu: Any, cooperative: bool) -> Callable[..., int]:
         return code
 
     return launch
-
-
-@lru_cache(maxsize=1024)
-def _suggest(shape: tuple[int, ...], multiprocessors: int) -> tuple[Triple, Triple]:
-    """Blocks of 256 threads, whole warps along x; smaller ones where there would be fewer blocks than processors."""
-    x, y, z = (*reversed(shape), 1, 1)[:3]
-    if not x * y * z:
-        return (0, 0, 0), (1, 1, 1)
-    block = _BLOCK
-    while block > 32 and -(-x * y * z // block) < multiprocessors:
-        block //= 2
-    width = min(block, max(32, 1 << (x - 1).bit_length())) if len(shape) > 1 else block
-    width = min(width, 1 << (x - 1).bit_length()) if x < 32 else width
-    height = min(max(block // width, 1), 1 << (y - 1).bit_length())
-    depth = min(max(block // (width * height), 1), 1 << (z - 1).bit_length(), 64)
-    return (-(-x // width), -(-y // height), -(-z // depth)), (width, height, depth)
 
 
 class CudaRuntime:

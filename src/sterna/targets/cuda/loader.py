@@ -6,11 +6,10 @@ Whatever the driver refuses is kept, with what it said, and the message says whe
 from __future__ import annotations
 
 import ctypes
-import os
-import tempfile
 from typing import TYPE_CHECKING, Any
 
 from sterna.errors import ImageRefused
+from sterna.runtime.refused import keep_refused
 from sterna.targets.cuda.cubin import is_whole
 from sterna.targets.cuda.driver import DriverError
 
@@ -100,20 +99,9 @@ def _note(error: DriverError, payload: str, said: list[str]) -> None:
 def _refused(device: CudaDevice, image: KernelImage, said: list[str]) -> ImageRefused:
     found = ", ".join(f"{name} ({len(data)} bytes)" for name, data in sorted(image.payloads.items())) or "nothing"
     reason = "; ".join(said) or "no payload for this architecture"
-    where = _keep(image, "\n".join(said))
+    where = keep_refused(image, "\n".join(said))
     return ImageRefused(
         f"kernel {image.name}: {device.name} ({device.target}) cannot run the "
         f"image, which is for {image.target}-{image.arch} and "
         f"holds {found}: {reason}. The image and the driver's log are kept in {where}"
     )
-
-
-def _keep(image: KernelImage, log: str) -> str:
-    try:
-        folder = tempfile.mkdtemp(prefix="sterna-refused-")
-        for name, data in {"kernel.image": image.to_bytes(), "driver.log": log.encode(), **image.payloads}.items():
-            with open(os.path.join(folder, name), "wb") as file:
-                file.write(data)
-    except OSError as error:
-        return f"no file ({error})"
-    return folder

@@ -50,6 +50,8 @@ def emit_atomic(e: FunctionEmitter, node: ir.Atomic) -> Value:
             scope = e.profile.atomic_scope
             return (e.b.op(f"atomicrmw {_FLOAT[op]} ptr {address}, {kind} {values[0]} {scope}monotonic"),)
         return _loop(e, t, op, address, values[0])
+    if not e.profile.atomic_integer_in_hardware(op, t):
+        return _loop(e, t, op, address, values[0])
     name = _INTEGER.get(op) or {"min": "min", "max": "max"}[op]
     if op in ("min", "max") and t.kind == "u":
         name = "u" + name

@@ -78,6 +78,7 @@ class FunctionEmitter:
         self.plain = False
         self.scope: tuple[str, int] | None = None
         self.failure: tuple[str, ...] | None = None
+        self.failure_label = "raise"
 
     def open_scope(self, function: ir.Function) -> str:
         """Begin a function, and its line table if the target has one; gives the note of its definition."""
@@ -155,7 +156,7 @@ class FunctionEmitter:
             self.frame.record_failure(self, str(error), (first, second, third))
             self.b.jump(self.leave)
             return
-        self.failure = self.failure or ("raise", self.b.slot("i32"), *(self.b.slot("i64") for _ in range(3)))
+        self.failure = self.failure or (self.failure_label, self.b.slot("i32"), *(self.b.slot("i64") for _ in range(3)))
         label, *slots = self.failure
         for slot, kind, value in zip(slots, ("i32", "i64", "i64", "i64"), (error, first, second, third), strict=True):
             self.b.emit(f"store {kind} {value}, ptr {slot}")

@@ -89,6 +89,10 @@ class LLVMProfile:
         """Whether ``atomicrmw`` knows this operation on floats; else a compare-and-swap loop is made."""
         return op in ("add", "sub", "exch", "max", "min")
 
+    def atomic_integer_in_hardware(self, op: str, t: Type) -> bool:
+        """Whether ``atomicrmw`` knows this operation on integers; else a compare-and-swap loop is made."""
+        return True
+
     def shared_is_private(self) -> bool:
         """Whether one hardware thread runs a whole block, so that atomics on shared memory need not be atomic."""
         return False

@@ -6,6 +6,7 @@ state words that it reads (`sterna.abi.STATE_WORDS`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 
@@ -24,9 +25,9 @@ from sterna.compiler.codegen.simt.profile import SimtProfile
 from sterna.compiler.ir import nodes as ir
 from sterna.compiler.ir.rewrite import walk
 from sterna.compiler.passes.collectives import functions_with_block_state
-from sterna.types import ArrayType, itemsize
+from sterna.types import ArrayType, Type, itemsize
 
-__all__ = ["SimtContext", "emit_entry"]
+__all__ = ["EntryEmitter", "SimtContext", "emit_entry", "is_inside", "read_state"]
 
 _UNROLLED_NODES = 8000
 """Most nodes of a loop's turns together that are unrolled, in code that uses arrays of a thread."""
@@ -45,9 +46,8 @@ class SimtContext(ModuleContext):
         assert isinstance(node.type, ArrayType)
         size = itemsize(node.type.dtype)
         if not node.shape and node.type.ndim == 1:
-            self.helper("sterna_dynamic", f"@sterna_dynamic = external {space}global [0 x i8], align 16")
             total = self.profile.dynamic_shared_bytes(e)
-            return (self._generic(e, "@sterna_dynamic"), e.b.op(f"udiv i64 {total}, {size}"))
+            return (self.profile.dynamic_shared(e), e.b.op(f"udiv i64 {total}, {size}"))
         count = 1
         for extent in node.shape:
             count *= extent
@@ -122,12 +122,15 @@ class SimtContext(ModuleContext):
         return f"define internal void @sterna_raise({parameters}) alwaysinline nounwind {{\n{b.body()}\n}}"
 
 
-class _Entry(FunctionEmitter):
+class EntryEmitter(FunctionEmitter):
+    """Emits the entry function of a kernel."""
+
+    context: SimtContext
+    profile: SimtProfile
     frame: SimtFrame
 
     def __init__(self, context: SimtContext) -> None:
         super().__init__(context, SimtFrame())
-        self.fixed: dict[str, Value] = {}
 
     def finish(self, value: Value) -> None:
         """The thread is done."""
@@ -143,46 +146,72 @@ class _Entry(FunctionEmitter):
             return self.b.op(f"addrspacecast ptr {self.profile.slot_space}{value} to ptr")
         return self.b.op(f"load {kind}, ptr {place}, !invariant.load !1")
 
+    def arguments(self) -> dict[str, Value]:
+        """Values of the kernel's parameters."""
+        kernel = self.context.module.functions[self.context.module.entry]
+        layout = arg_layout(tuple(t for _, t in kernel.params))
+        values, position = {}, 0
+        for name, t in kernel.params:
+            kinds = components(t)
+            offsets = [field.offset for field in layout.fields[position : position + len(kinds)]]
+            values[name] = tuple(self.parameter(at, kind) for at, kind in zip(offsets, kinds, strict=True))
+            position += len(kinds)
+        return values
+
+    def declare_locals(self, types: Mapping[str, Type], values: Mapping[str, Value]) -> None:
+        """Stack slots for locals; those of parameters hold their values, all others zero."""
+        for name, t in types.items():
+            self.declare(name, t)
+            if name not in values:
+                self.clear(name)
+        params = dict(self.context.module.functions[self.context.module.entry].params)
+        for name, value in values.items():
+            if name not in self.locals:
+                self.declare(name, params[name])
+            self.write(name, value)
+
+    def text(self, debug: str) -> str:
+        """The whole function."""
+        context, profile = self.context, self.profile
+        kernel = context.module.functions[context.module.entry]
+        size = max(_state_start(kernel) + 8 * state_offsets(context.state)[1], 8)  # a structure of nothing is none
+        attributes = profile.call_attributes() + profile.entry_attributes(context.options)
+        parameters = f"ptr byval({profile.argument_type(size)}) align 8 %args{profile.entry_parameters(context.state)}"
+        name = entry_symbol(context.module.entry)
+        return (
+            f"define {profile.entry_convention}void @{name}({parameters}) {attributes}{debug} {{\n{self.b.body()}\n}}"
+        )
+
 
 def emit_entry(context: SimtContext) -> str:
     """Text of the entry function."""
     kernel = context.module.functions[context.module.entry]
-    e = _Entry(context)
+    e = EntryEmitter(context)
     e.types = kernel.locals
     debug = e.open_scope(kernel)
-    layout = arg_layout(tuple(t for _, t in kernel.params))
-    values, position = {}, 0
-    for name, t in kernel.params:
-        kinds = components(t)
-        values[name] = tuple(e.parameter(layout.fields[position + n].offset, kind) for n, kind in enumerate(kinds))
-        position += len(kinds)
-    state = -(-layout.size // 8) * 8
-    size = max(state + 8 * state_offsets(context.state)[1], 8)  # a structure of nothing is none
-    _enter(e, context, state)
-    for name, t in kernel.locals.items():
-        e.declare(name, t)
-        if name not in values:
-            e.clear(name)
-    for name, value in values.items():
-        if name not in e.locals:
-            e.declare(name, dict(kernel.params)[name])
-        e.write(name, value)
+    values = e.arguments()
+    read_state(e)
+    for axis in range(context.options.over):
+        inside = e.b.label("inside")
+        e.b.branch(is_inside(e, axis), inside, e.leave)
+        e.b.place(inside)
+    e.declare_locals(kernel.locals, values)
     emit_body(e, kernel.body)
     e.b.jump(e.leave)
     e.place_failure()
     e.b.place(e.leave)
     e.b.end("ret void")
-    profile: SimtProfile = context.profile
-    attributes = profile.call_attributes() + profile.entry_attributes(context.options)
-    parameters = f"ptr byval([{size} x i8]) align 8 %args"
-    name = entry_symbol(context.module.entry)
-    return f"define {profile.entry_convention}void @{name}({parameters}) {attributes}{debug} {{\n{e.b.body()}\n}}"
+    return e.text(debug)
 
 
-def _enter(e: _Entry, context: SimtContext, state: int) -> None:
-    """Read the state, find the block, and leave if the thread is past the extents."""
-    profile, b = context.profile, e.b
+def _state_start(kernel: ir.Function) -> int:
+    return -(-arg_layout(tuple(t for _, t in kernel.params)).size // 8) * 8
 
+
+def read_state(e: EntryEmitter) -> None:
+    """Make the thread's frame: find its block, and read the words of the launch's state."""
+    context, profile = e.context, e.profile
+    state = _state_start(context.module.functions[context.module.entry])
     offsets, _ = state_offsets(context.state)
 
     def word(name: str, axis: int = 0) -> str:
@@ -197,15 +226,16 @@ def _enter(e: _Entry, context: SimtContext, state: int) -> None:
         block = _unflatten(e, block, (word("flat", 0), word("flat", 1)))
     words = {name: word(name) for name in context.state if name in STATE_TYPES}
     e.frame = replace(e.frame, block=block, words=words, extents=extents)
-    for axis in range(context.options.over):
-        inside = b.label("inside")
-        base = b.op(f"mul nuw nsw i64 {block[axis]}, {e.frame.dim(e, 'block_dim', axis)}")
-        index = b.op(f"add nuw nsw i64 {base}, {e.frame.threads(e)[axis]}")
-        b.branch(b.icmp("ult", 64, index, extents[axis]), inside, e.leave)
-        b.place(inside)
 
 
-def _unflatten(e: _Entry, block: tuple[str, str, str], counts: tuple[str, str]) -> tuple[str, str, str]:
+def is_inside(e: EntryEmitter, axis: int) -> str:
+    """Whether the thread is within the extents of an ``over`` launch along an axis, as i1."""
+    base = e.b.op(f"mul nuw nsw i64 {e.frame.block[axis]}, {e.frame.dim(e, 'block_dim', axis)}")
+    index = e.b.op(f"add nuw nsw i64 {base}, {e.frame.threads(e)[axis]}")
+    return e.b.icmp("ult", 64, index, e.frame.extents[axis])
+
+
+def _unflatten(e: EntryEmitter, block: tuple[str, str, str], counts: tuple[str, str]) -> tuple[str, str, str]:
     """The block index of a flat grid, taken apart; the hardware's own for any other."""
     b = e.b
     flat, done, start = b.label("flat"), b.label("placed"), b.current

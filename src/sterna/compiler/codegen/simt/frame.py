@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["STATE_TYPES", "SimtFrame", "device_frame"]
 
-STATE_TYPES = {"record": "ptr", "table": "ptr", "print": "ptr", "seed": "i64"}
+STATE_TYPES = {"record": "ptr", "table": "ptr", "print": "ptr", "dynamic": "i64", "seed": "i64"}
 """State word → LLVM type, of those that the frame hands on as they are."""
 _NO_EXTENTS = ("1", "1", "1")
 

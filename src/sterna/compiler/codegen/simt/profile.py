@@ -40,6 +40,24 @@ class SimtProfile(LLVMProfile):
         """The frame of a device function, made of its hidden parameters."""
         return device_frame(state)
 
+    def argument_type(self, size: int) -> str:
+        """LLVM type of the structure of all arguments, `size` bytes (a multiple of 8)."""
+        return f"[{size} x i8]"
+
+    def entry_parameters(self, state: tuple[str, ...]) -> str:
+        """Further parameters of the entry behind the structure, with a leading comma each.
+
+        Parameters
+        ----------
+        state : tuple of str
+            State words that the module reads (`sterna.abi.STATE_WORDS`).
+        """
+        return ""
+
+    def barrier(self, e: FunctionEmitter) -> None:
+        """All threads of a block meet here, also those that have nothing to do any more (`stepped`)."""
+        raise NotImplementedError
+
     def entry_attributes(self, options: CompileOptions) -> str:
         """Further attributes of the entry function, with a leading space each."""
         return ""
@@ -50,6 +68,11 @@ class SimtProfile(LLVMProfile):
 
     def announce_failure(self, e: FunctionEmitter) -> None:
         """Called where a failing thread records its failure, for launches whose threads wait for each other."""
+
+    def dynamic_shared(self, e: FunctionEmitter) -> str:
+        """Address of the launch's dynamic shared memory: a symbol that the launch gives a size."""
+        e.context.helper("sterna_dynamic", f"@sterna_dynamic = external {self.shared_space}global [0 x i8], align 16")
+        return e.b.op(f"addrspacecast ptr {self.shared_space}@sterna_dynamic to ptr")
 
     def dynamic_shared_bytes(self, e: FunctionEmitter) -> str:
         """Bytes of dynamic shared memory of the launch, as int64."""
