@@ -24,7 +24,7 @@ from sterna.errors import CompileError, UnsupportedError
 from sterna.options import CompileOptions
 from sterna.targets.base import Target
 from sterna.targets.opencl.emit import emit_spirv
-from sterna.targets.opencl.expand import expand
+from sterna.targets.opencl.expand import expand, settle
 from sterna.targets.opencl.legalise import check, unfold
 from sterna.targets.opencl.profile import PROFILE
 from sterna.targets.opencl.target import compiler_versions
@@ -130,7 +130,7 @@ def _ready(text: str, level: int) -> str:
                 continue  # the optimiser may have made it: it makes less at a lower level
             raise
         break
-    ready = unfold(optimised)
+    ready = settle(unfold(optimised))
     _parsed(ready)
     return ready
 

@@ -10,7 +10,7 @@ import re
 
 from sterna.targets.opencl.mathematics import mangled
 
-__all__ = ["KNOWN", "expand"]
+__all__ = ["KNOWN", "expand", "settle"]
 
 _NAMES = (
     "smax smin umax umin sadd.sat ssub.sat uadd.sat usub.sat uadd.with.overflow usub.with.overflow umul.with.overflow "
@@ -29,6 +29,35 @@ _WANTED = re.compile(
 _DECLARED = re.compile(r"^declare [^\n]*@sterna\.x\.[^\n]*\n", re.MULTILINE)
 _REALS = {"f32": "float", "f64": "double"}
 _BUILTINS = {"exp10": "exp10", "minimumnum": "fmin", "maximumnum": "fmax"}
+
+
+_ATOMIC = re.compile(
+    r"^(?P<head>  [^\n]*?\b(?:atomicrmw|cmpxchg|load atomic|store atomic) [^\n]*?)"
+    r"ptr (?P<space>addrspace\(\d\) )?(?P<place>%[\w.]+)(?P<rest>[^\n]*)$",
+    re.MULTILINE,
+)
+_SIGNED_BOOL = re.compile(r"= sitofp i1 (%[\w.]+) to (float|double)")
+
+
+def settle(text: str) -> str:
+    """The text of an optimised module, with what the back end selects wrongly in a form that it selects right.
+
+    It gives the place of an atomic operation the operation's type, and with it an address computed in bytes, whose
+    offset then counts elements: such a place becomes a number and an address again.  It also takes a bool for 1 where
+    -1 is meant.
+    """
+    count = iter(range(1 << 30))
+
+    def place(found: re.Match[str]) -> str:
+        space, number = found["space"] or "", next(count)
+        return (
+            f"  %place.{number} = ptrtoint ptr {space}{found['place']} to i64\n"
+            f"  %at.{number} = inttoptr i64 %place.{number} to ptr {space}\n"
+            f"{found['head']}ptr {space}%at.{number}{found['rest']}"
+        )
+
+    text = _SIGNED_BOOL.sub(r"= select i1 \1, \2 -1.000000e+00, \2 0.000000e+00", text)
+    return _ATOMIC.sub(place, text)
 
 
 def expand(text: str) -> str:

@@ -116,13 +116,29 @@ _CONSTANT = re.compile(
 _FUNCTION = re.compile(r"^define [^\n]*\{\n(?:[^\n]*:[^\n]*\n)?(.*?)^\}$", re.MULTILINE | re.DOTALL)
 
 
+_SHARED = re.compile(r"^(@[\w.$]+) = [^\n]*?addrspace\(3\) global ", re.MULTILINE)
+_SAME = (
+    "define internal ptr addrspace(3) @sterna.same(ptr addrspace(3) %x) noinline nounwind {\n"
+    "  ret ptr addrspace(3) %x\n}\n"
+)
+
+
 def unfold(text: str) -> str:
-    """Constant expressions as instructions at the top of each function: the back end cannot select the former."""
-    return _FUNCTION.sub(_unfold_function, text)
+    """Constant expressions as instructions at the top of each function: the back end cannot select the former.
+
+    Addresses of shared memory go through a function that gives them back: of constants, it counts offsets in bytes as
+    offsets in elements.
+    """
+    shared = set(_SHARED.findall(text))
+    found = _FUNCTION.sub(lambda match: _unfold_function(match, shared), text)
+    return found + _SAME if shared else found
 
 
-def _unfold_function(match: re.Match[str]) -> str:
+def _unfold_function(match: re.Match[str], shared: set[str]) -> str:
     body: str = match[1]
+    names = [name for name in sorted(shared) if re.search(rf"{re.escape(name)}\b", body)]
+    for number, name in enumerate(names):
+        body = re.sub(rf"{re.escape(name)}\b", f"%shared.{number}", body)
     made: dict[str, str] = {}
 
     def name_of(found: re.Match[str]) -> str:
@@ -134,7 +150,11 @@ def _unfold_function(match: re.Match[str]) -> str:
         if changed == body:
             break
         body = changed
-    lines = "".join(f"  {name} = {instruction}\n" for instruction, name in made.items())
+    lines = "".join(
+        f"  %shared.{number} = call ptr addrspace(3) @sterna.same(ptr addrspace(3) {name})\n"
+        for number, name in enumerate(names)
+    )
+    lines += "".join(f"  {name} = {instruction}\n" for instruction, name in made.items())
     start, end = match.start(1) - match.start(), match.end(1) - match.start()
     return match[0][:start] + lines + body + match[0][end:]
 
