@@ -13,7 +13,7 @@ from sterna.targets.opencl.mathematics import mangled
 __all__ = ["KNOWN", "expand", "settle"]
 
 _NAMES = (
-    "smax smin umax umin sadd.sat ssub.sat uadd.sat usub.sat uadd.with.overflow usub.with.overflow umul.with.overflow "
+    "smax smin umax umin sadd.sat ssub.sat uadd.sat usub.sat uadd.with.overflow usub.with.overflow "
     "fshl fshr ctpop bswap ctlz cttz abs scmp ucmp sqrt fabs floor ceil trunc rint nearbyint round roundeven sin cos "
     "tan asin acos atan sinh cosh tanh exp exp2 log log2 log10 pow copysign minnum maxnum minimum maximum atan2 fma "
     "fmuladd powi is.fpclass frexp modf fptosi.sat fptoui.sat assume expect lifetime.start lifetime.end memcpy memmove "
@@ -23,7 +23,7 @@ KNOWN = frozenset(_NAMES.split())
 """Intrinsics that the back end selects, without the types that end their names."""
 
 _WANTED = re.compile(
-    r"@llvm\.(?:s(?P<arith>add|sub|mul)\.with\.overflow\.i(?P<bits>\d+)|bitreverse\.i(?P<reverse>\d+)"
+    r"@llvm\.(?:(?P<arith>sadd|ssub|smul|umul)\.with\.overflow\.i(?P<bits>\d+)|bitreverse\.i(?P<reverse>\d+)"
     r"|(?P<math>exp10|minimumnum|maximumnum)\.(?P<real>f32|f64)|ldexp\.(?P<scaled>f32|f64)\.i32)(?=\()"
 )
 _DECLARED = re.compile(r"^declare [^\n]*@sterna\.x\.[^\n]*\n", re.MULTILINE)
@@ -94,24 +94,26 @@ def _calling(name: str, symbol: str, result: str, kinds: tuple[str, ...]) -> str
     )
 
 
-def _overflow(name: str, op: str, bits: int) -> str:
+def _overflow(name: str, arith: str, bits: int) -> str:
     """The wrapped result and whether it wrapped (Warren, "Hacker's Delight", 2-13)."""
-    t, pair = f"i{bits}", f"{{ i{bits}, i1 }}"
-    lines = [f"  %r = {op} {t} %x, %y"]
+    t, pair, op = f"i{bits}", f"{{ i{bits}, i1 }}", arith[1:]
+    lines, more = [f"  %r = {op} {t} %x, %y"], ""
     if op == "mul":
-        symbol = mangled("mul_hi", t, t)
-        lines += [
-            f"  %high = call {t} @{symbol}({t} %x, {t} %y)", f"  %sign = ashr {t} %r, {bits - 1}",
-            f"  %over = icmp ne {t} %high, %sign",
-        ]  # fmt: skip
+        kind = t if arith[0] == "s" else f"u{bits}"
+        symbol = mangled("mul_hi", kind, kind)
+        more = f"declare {t} @{symbol}({t}, {t}) nounwind\n"
+        sign = f"  %none = ashr {t} %r, {bits - 1}" if arith[0] == "s" else f"  %none = add {t} 0, 0"
+        lines += [f"  %high = call {t} @{symbol}({t} %x, {t} %y)", sign, f"  %over = icmp ne {t} %high, %none"]
     else:
-        lines += [f"  %a = xor {t} %x, %r", f"  %b = xor {t} {'%x, %y' if op == 'sub' else '%y, %r'}"]
-        lines += [f"  %c = and {t} %a, %b", f"  %over = icmp slt {t} %c, 0"]
+        other = "%x, %y" if op == "sub" else "%y, %r"
+        lines += [
+            f"  %a = xor {t} %x, %r", f"  %b = xor {t} {other}", f"  %c = and {t} %a, %b",
+            f"  %over = icmp slt {t} %c, 0",
+        ]  # fmt: skip
     lines += [
         f"  %first = insertvalue {pair} poison, {t} %r, 0", f"  %both = insertvalue {pair} %first, i1 %over, 1",
         f"  ret {pair} %both",
     ]  # fmt: skip
-    more = f"declare {t} @{mangled('mul_hi', t, t)}({t}, {t}) nounwind\n" if op == "mul" else ""
     return f"define internal {pair} {name}({t} %x, {t} %y) nounwind {{\n" + "\n".join(lines) + f"\n}}\n{more}"
 
 
