@@ -15,7 +15,7 @@ import pytest
 
 from helpers.launching import Place, places, ready, what_metal_lacks
 from helpers.modules import write_module
-from sterna.errors import CompileError
+from sterna.errors import CompileError, UnsupportedError
 
 
 @pytest.hookimpl(wrapper=True)
@@ -48,6 +48,7 @@ def _own_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(params=places())
 def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     """Where the test's kernels run."""
+    _expect_refusals(request)
     with ready(request.param) as found:
         yield found
 
@@ -55,8 +56,16 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
 @pytest.fixture(params=places(interpreter=False))
 def device(request: pytest.FixtureRequest) -> Iterator[Place]:
     """A device, to be compared with the interpreter."""
+    _expect_refusals(request)
     with ready(request.param) as found:
         yield found
+
+
+def _expect_refusals(request: pytest.FixtureRequest) -> None:
+    """A test of recursion must be refused, in words, on OpenCL, which has none."""
+    if request.node.get_closest_marker("recursion") is not None and not request.param.recurses:
+        reason = f"{request.param.name} has no recursion"
+        request.node.add_marker(pytest.mark.xfail(raises=UnsupportedError, strict=True, reason=reason))
 
 
 @pytest.fixture

@@ -106,6 +106,7 @@ def recursive(out):
     out[i] = factorial(i)
 
 
+@pytest.mark.recursion
 def test_recursion(place: Place):
     out = np.zeros(10, np.int64)
     place.over(recursive, 10, out)
@@ -184,6 +185,7 @@ def deep(n, x, out):
         count_up(x, n)
 
 
+@pytest.mark.recursion
 def test_recursion_hundreds_of_calls_deep(place: Place):
     x, out = np.zeros(1), np.zeros(2, np.int64)
     place.launch(deep, 1, 2, 800, x, out)
@@ -191,6 +193,7 @@ def test_recursion_hundreds_of_calls_deep(place: Place):
     assert x[0] == 801
 
 
+@pytest.mark.recursion
 @pytest.mark.parametrize("depth", [5000, 10**9])
 def test_a_recursion_without_end_raises(place: Place, depth):
     with pytest.raises(RecursionError, match="maximum recursion depth exceeded"):
@@ -234,6 +237,7 @@ def arrays_of_functions(x, out):
     out[i, 1] = remember(i + 2)
 
 
+@pytest.mark.recursion
 def test_local_arrays_of_called_functions(place: Place):
     x, out = np.arange(5.0), np.zeros((5, 2))
     place.over(arrays_of_functions, 5, x, out)
@@ -259,6 +263,7 @@ def large_arrays(n, out):
     out[0] = with_a_large_array(n)
 
 
+@pytest.mark.recursion
 def test_recursion_with_large_arrays_ends_before_the_stack_does(place: Place):
     out = np.zeros(1)
     if place.name.startswith("cuda"):

@@ -97,7 +97,16 @@ def test_any_mixture_is_right_or_refused(device: Place, tmp_path, case):
         assert_same(got, expected, label=f"{text} with {numbers}", ulps=4 if "sqrt" in text or "**" in text else 0)
 
 
-@pytest.mark.parametrize("path", sorted(CORPUS.glob("*.py")), ids=lambda path: path.stem)
+def corpus() -> list[Any]:
+    """The modules, marked if they need recursion."""
+    marks = {"recursive": pytest.mark.recursion}
+    return [
+        pytest.param(path, id=path.stem, marks=[m for word, m in marks.items() if path.stem.startswith(word)])
+        for path in sorted(CORPUS.glob("*.py"))
+    ]
+
+
+@pytest.mark.parametrize("path", corpus())
 def test_faults_found_before(device: Place, tmp_path, path):
     text = path.read_text(encoding="utf-8")
     module = write_module(tmp_path, text)

@@ -50,6 +50,11 @@ class Place:
         """Whether NumPy arrays are launch arguments as they are."""
         return self.is_interpreter or self.name.startswith("cpu")
 
+    @property
+    def recurses(self) -> bool:
+        """Whether device functions may call themselves."""
+        return not self.name.startswith("opencl")
+
     def launch(self, kernel: Any, blocks: Any, threads: Any, *args: Any, shared_bytes: int = 0) -> None:
         """``kernel[blocks, threads]`` on NumPy arrays, finished on return, failures raised."""
         self._run(lambda k: k[blocks, threads, None, shared_bytes], kernel, args)

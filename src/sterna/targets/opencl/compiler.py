@@ -23,7 +23,7 @@ from sterna.compiler.passes.prepare import prepare_steps
 from sterna.errors import CompileError, UnsupportedError
 from sterna.options import CompileOptions
 from sterna.targets.base import Target
-from sterna.targets.opencl.emit import emit_spirv
+from sterna.targets.opencl.emit import disassemble, emit_spirv
 from sterna.targets.opencl.expand import expand, settle
 from sterna.targets.opencl.legalise import check, unfold
 from sterna.targets.opencl.profile import PROFILE
@@ -82,10 +82,10 @@ class OpenclCompiler:
         texts: dict[str, Text] = {
             "llvm": text,
             "llvm-opt": final,
-            "asm": lambda: _disassembled(text, level),
-            "spirv": lambda: _disassembled(text, level),
+            "asm": lambda: disassemble(final, PROFILE.triple, level),
+            "spirv": lambda: disassemble(final, PROFILE.triple, level),
         }
-        code = emit_spirv(final, PROFILE.triple, level, lambda: _machine(level))
+        code = emit_spirv(final, PROFILE.triple, level)
         return {"spirv": code}, facts, texts
 
 
@@ -153,11 +153,6 @@ def _optimised(text: str, level: int) -> llvm.ModuleRef:
     return parsed
 
 
-def _disassembled(text: str, level: int) -> str:
-    found: str = _machine(level).emit_assembly(_parsed(_ready(text, level)))
-    return found
-
-
 @cache
 def _data_layout() -> str:
     return str(_machine(3).target_data)
@@ -170,6 +165,6 @@ def _initialise() -> None:
 
 
 def _machine(level: int) -> llvm.TargetMachine:
-    """A new one each time: LLVM's keeps what it knows of a module, and ends the process at the next one."""
+    """For the optimiser; a new one each time, since it keeps what it knows of a module."""
     _initialise()
     return llvm.Target.from_triple(PROFILE.triple).create_target_machine(opt=level)

@@ -118,8 +118,8 @@ _FUNCTION = re.compile(r"^define [^\n]*\{\n(?:[^\n]*:[^\n]*\n)?(.*?)^\}$", re.MU
 
 _SHARED = re.compile(r"^(@[\w.$]+) = [^\n]*?addrspace\(3\) global ", re.MULTILINE)
 _SAME = (
-    "define internal ptr addrspace(3) @sterna.same(ptr addrspace(3) %x) noinline nounwind {\n"
-    "  ret ptr addrspace(3) %x\n}\n"
+    "define internal ptr addrspace(3) @sterna.same(ptr addrspace(3) %x, i64 %zero) noinline nounwind {\n"
+    "  %same = getelementptr inbounds i8, ptr addrspace(3) %x, i64 %zero\n  ret ptr addrspace(3) %same\n}\n"
 )
 
 
@@ -151,7 +151,7 @@ def _unfold_function(match: re.Match[str], shared: set[str]) -> str:
             break
         body = changed
     lines = "".join(
-        f"  %shared.{number} = call ptr addrspace(3) @sterna.same(ptr addrspace(3) {name})\n"
+        f"  %shared.{number} = call ptr addrspace(3) @sterna.same(ptr addrspace(3) {name}, i64 0)\n"
         for number, name in enumerate(names)
     )
     lines += "".join(f"  {name} = {instruction}\n" for instruction, name in made.items())

@@ -1,11 +1,10 @@
 """Identifiers of a SPIR-V module, numbered anew in the order in which they appear.
 
-LLVM's back end remembers the identifiers of basic blocks by addresses that later modules of the same process use
-again: now and then a label has the identifier of something else, and the same job gives other bytes.  Labels stand in
-places of their own, so both are put right here: labels are told from values by where they stand, and every
-identifier is counted from 1 (I4).  Where two labels of a function are one, nothing can tell them apart, and the module
-has to be emitted again (`SharedIdentifier`).  Names are left out.  The module's variables come in an order of addresses
-too, and are sorted.
+LLVM's back end numbers some of what it makes in the order of addresses of its own objects, and names basic blocks by
+what it remembers of such addresses.  The same job must give the same bytes (I4), so every identifier is counted from 1
+as it is met, and the module's variables come in the order of their first use.  Labels stand in places of their own and
+are told from values by that; where two labels of a function are one, nothing can tell them apart
+(`SharedIdentifier`).  Names are left out.
 
 The layout of instructions is that of Khronos, "SPIR-V Specification", section 3.49, of those that kernels have.
 """

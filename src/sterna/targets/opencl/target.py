@@ -8,13 +8,11 @@ from __future__ import annotations
 from sterna.distributions import installed_version
 from sterna.targets.base import Limits, Target
 
-__all__ = ["ARCHITECTURE", "ARGUMENT_BYTES", "MAX_THREADS", "compiler_versions", "default_target", "parse_target"]
+__all__ = ["ARCHITECTURE", "MAX_THREADS", "compiler_versions", "default_target", "parse_target"]
 
 ARCHITECTURE = "spirv64"
 MAX_THREADS = 1024
 """Threads of a block at most, on any device: what the scratch memory of warp operations is laid out for."""
-ARGUMENT_BYTES = 1024
-"""Bytes of arguments that every device takes (the OpenCL specification's least CL_DEVICE_MAX_PARAMETER_SIZE)."""
 
 
 def parse_target(arch: str) -> Target:
