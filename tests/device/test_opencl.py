@@ -227,7 +227,7 @@ def test_float64_where_there_is_none(opencl, monkeypatch):
     def halves(x):
         x[0] = x[0] * 0.5
 
-    with pytest.raises(LinkError, match="computes in float64, which opencl:0 .* does not have; use float32"):
+    with pytest.raises(LinkError, match=r"computes in float64, which opencl:0 .* does not have; use float32"):
         halves[1, 1](sterna.zeros(1, device=opencl))
     y = sterna.full(1, 3.0, np.float32, opencl)
     halves[1, 1](y)
@@ -259,7 +259,7 @@ def test_without_a_device_the_message_says_what_to_do():
         none.device(0)
     old = OpenclRuntime()
     old.__dict__["_found"] = ([], ["Some GPU (Some Platform) lacks shared virtual memory"])
-    with pytest.raises(LinkError, match="Some GPU .* lacks shared virtual memory"):
+    with pytest.raises(LinkError, match=r"Some GPU .* lacks shared virtual memory"):
         old.device(0)
 
 

@@ -255,6 +255,21 @@ def test_a_label_with_the_identifier_of_a_type_is_put_right():
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("bits", [32, 64])
+def test_cases_of_a_switch_are_as_wide_as_what_is_switched_on(bits):
+    case = (5,) if bits == 32 else (5, 1)
+    code = words_of(
+        (INT, 7, bits, 0), (VOID, 8), (FUNCTION_TYPE, 9, 8), (FUNCTION, 8, 40, 0, 9),
+        (LABEL, 41), (BRANCH, 50), (LABEL, 50), (245, 7, 60, 7, 41), (251, 60, 51, *case, 52),
+        (LABEL, 51), (RETURN,), (LABEL, 52), (RETURN,), (END,),
+    )  # fmt: skip
+    assert renumbered(code) == words_of(
+        (INT, 1, bits, 0), (VOID, 2), (FUNCTION_TYPE, 3, 2), (FUNCTION, 2, 4, 0, 3),
+        (LABEL, 5), (BRANCH, 6), (LABEL, 6), (245, 1, 7, 1, 5), (251, 7, 8, *case, 9),
+        (LABEL, 8), (RETURN,), (LABEL, 9), (RETURN,), (END,), bound=10,
+    )  # fmt: skip
+
+
 def test_two_labels_with_one_identifier_are_noticed():
     head = (VOID, 8), (FUNCTION_TYPE, 9, 8), (FUNCTION, 8, 40, 0, 9)
     with pytest.raises(SharedIdentifier):

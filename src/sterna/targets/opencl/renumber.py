@@ -105,7 +105,7 @@ def renumbered(code: bytes) -> bytes:
         if operation == _TYPE_INT:
             widths[operands[0]] = operands[1]
         layout = _LAYOUTS.get(operation)
-        if layout is not None and layout.startswith("tr"):
+        if operation == _PHI or (layout is not None and layout.startswith("tr")):
             types[operands[1]] = operands[0]
         if operation == _FUNCTION:
             numbers.labels = {}
