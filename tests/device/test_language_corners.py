@@ -709,13 +709,19 @@ def _outcome(place: Place, function: Any, args: tuple[Any, ...], dtype: Any) -> 
         with np.errstate(all="ignore"):
             place.launch(sterna.kernel(function), 1, 1, out, *copies)
     except Exception as error:
-        if place.is_metal and isinstance(error, CompileError):
+        if isinstance(error, CompileError) and (place.is_metal or not place.recurses):
             raise
         failure = type(error)
     return out, [copy for copy in copies if isinstance(copy, np.ndarray)], failure
 
 
-@pytest.mark.parametrize(("function", "args"), CASES, ids=lambda part: getattr(part, "__name__", ""))
+def cases() -> list[Any]:
+    """The cases, marked if they need recursion."""
+    marks = {"closures": pytest.mark.recursion}
+    return [pytest.param(f, a, marks=[m for n, m in marks.items() if f.__name__ == n]) for f, a in CASES]
+
+
+@pytest.mark.parametrize(("function", "args"), cases(), ids=lambda part: getattr(part, "__name__", ""))
 def test_compiled_as_interpreted(device: Place, function: Any, args: tuple[Any, ...]) -> None:
     dtype = np.float64
     if device.is_metal:  # Python's floats are float32 there

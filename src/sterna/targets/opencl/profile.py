@@ -73,7 +73,7 @@ class OpenclProfile(SimtProfile):
 
 
 PROFILE = OpenclProfile(
-    triple="spirv64-unknown-unknown", native_half=False, slot_space="addrspace(1) ",
+    triple="spirv64-unknown-unknown", native_half=False, returns_once=True, slot_space="addrspace(1) ",
     atomic_scope='syncscope("device") ', entry_convention="spir_kernel ", record_space="addrspace(1) ",
     shared_space="addrspace(3) ",
 )  # fmt: skip

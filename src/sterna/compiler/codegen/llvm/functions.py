@@ -125,6 +125,7 @@ class _DeviceFunction(FunctionEmitter):
     def __init__(self, context: ModuleContext, info: FunctionInfo) -> None:
         super().__init__(context, context.profile.device_frame(context.state))
         self.info = info
+        self.result: tuple[str, ...] = ()
 
     def finish(self, value: Value) -> None:
         self._return("false", value)
@@ -138,11 +139,19 @@ class _DeviceFunction(FunctionEmitter):
             self.b.end("ret void")
         elif len(parts) == 1:
             self.b.end(f"ret {kinds[0]} {parts[0]}")
+        elif not self.profile.returns_once:
+            self._return_whole(kinds, parts)
         else:
-            whole = "poison"
-            for n, (kind, part) in enumerate(zip(kinds, parts, strict=True)):
-                whole = self.b.op(f"insertvalue {info.result} {whole}, {kind} {part}, {n}")
-            self.b.end(f"ret {info.result} {whole}")
+            self.result = self.result or tuple(self.b.slot(kind) for kind in kinds)
+            for slot, kind, part in zip(self.result, kinds, parts, strict=True):
+                self.b.emit(f"store {kind} {part}, ptr {slot}")
+            self.b.jump("result")
+
+    def _return_whole(self, kinds: tuple[str, ...], parts: Value) -> None:
+        whole = "poison"
+        for n, (kind, part) in enumerate(zip(kinds, parts, strict=True)):
+            whole = self.b.op(f"insertvalue {self.info.result} {whole}, {kind} {part}, {n}")
+        self.b.end(f"ret {self.info.result} {whole}")
 
     def close(self) -> None:
         nothing = tuple("null" if kind == "ptr" else "zeroinitializer" for kind in self.info.returns)
@@ -152,6 +161,11 @@ class _DeviceFunction(FunctionEmitter):
         if self.info.may_raise:
             self.b.place(self.leave)
             self._return("true", nothing)
+        if self.result:
+            self.b.place("result")
+            kinds = (("i1",) if self.info.may_raise else ()) + self.info.returns
+            pairs = zip(kinds, self.result, strict=True)
+            self._return_whole(kinds, tuple(self.b.op(f"load {kind}, ptr {slot}") for kind, slot in pairs))
 
 
 def emit_function(context: ModuleContext, function: ir.Function, info: FunctionInfo) -> str:

@@ -43,6 +43,8 @@ class LLVMProfile:
         Whether element addresses of C-ordered arrays are sums over strides, which all accesses of a loop share.
     line_info : bool
         Whether instructions say which source line they come from.
+    returns_once : bool
+        Whether a function puts a result of several parts together in one place, where phis of structures are no use.
     intrinsic_spaces : tuple of str
         Targets whose LLVM intrinsics it has, as in ``llvm.nvvm.…``.
     """
@@ -57,6 +59,7 @@ class LLVMProfile:
     gathers_failures: bool = False
     adds_strides: bool = False
     line_info: bool = False
+    returns_once: bool = False
     intrinsic_spaces: tuple[str, ...] = ()
 
     def device_frame(self, state: tuple[str, ...]) -> Frame:
