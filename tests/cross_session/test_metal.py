@@ -212,6 +212,19 @@ def test_processes_share_the_archive(sessions: Sessions) -> None:
     assert run(sessions, compiler=False)["machine"] == [0, 2]
 
 
+def test_what_nobody_waited_for_is_told_at_the_end(sessions: Sessions) -> None:
+    """The launch had not even begun when the program ended."""
+    sessions.write(failing="import sterna\n@sterna.kernel\ndef k(x):\n    print('here')\n    x[7] = 1\n")
+    script = """
+import numpy as np, sterna, failing
+failing.k[1, 1](sterna.zeros(3, np.float32))
+report(begun=SIM.devices[0].counts["compiles"])
+"""
+    found = run(sessions, script)
+    assert "a kernel failed and nothing synchronised after it" in found["stderr"]
+    assert "IndexError: index 7 is out of bounds for axis 0 with size 3" in found["stderr"]
+
+
 def test_a_failure_keeps_its_line(sessions: Sessions) -> None:
     """An exception of a stored kernel, after its module gained lines above."""
     failing = "import sterna\n@sterna.kernel\ndef k(x):\n    i = sterna.grid(1)\n    x[i] = 1\n"

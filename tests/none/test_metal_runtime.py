@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 import sterna
+from helpers.metal import objects
 from helpers.metal.api import SimulatedMetal, simulated
 from helpers.metal.byhand import kernel_text, load, make_metal_image, run
+from helpers.metal.device import SimulatedDevice
 from helpers.metal.marks import SIMULATED
 from sterna.errors import DeviceError, ImageRefused, LaunchError, LinkError
 from sterna.relocation.record import Manifest, RefKind, RelocationRecord
@@ -370,6 +372,21 @@ def test_refused_images_are_kept(metal: SimulatedMetal, tmp_path: Any, monkeypat
         load(make_metal_image(SCALE + "double d;", SIGNATURE, manifest=MANIFEST), hand, device, SIGNATURE)
 
 
+def test_older_systems_are_told_by_a_flag(metal: SimulatedMetal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before macOS 15 there is no mathematics mode to set."""
+    monkeypatch.setattr(objects.CompileOptions, "properties", ("fastMathEnabled", "languageVersion"))
+    seen = []
+    real = SimulatedDevice.newLibraryWithSource_options_error_
+    monkeypatch.setattr(
+        SimulatedDevice,
+        "newLibraryWithSource_options_error_",
+        lambda self, text, options, _: seen.append(options.values) or real(self, text, options, _),
+    )
+    image = make_metal_image(SCALE, SIGNATURE, manifest=MANIFEST, facts={"language": "3.1"})
+    load(image, hand, sterna.device("metal"), SIGNATURE)
+    assert seen == [{"fastMathEnabled": False, "languageVersion": 196609}]
+
+
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_metallib_goes_before_the_text(metal: SimulatedMetal, whole: bool) -> None:
     device = sterna.device("metal")
@@ -433,10 +450,26 @@ def test_memory_runs_out(metal: SimulatedMetal) -> None:
     metal.devices[0].memory_limit = 1 << 30
 
 
+class _Exporter:
+    """An array of another library, in host memory."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()
+
+
 def test_captured_arrays_must_be_here(metal: SimulatedMetal) -> None:
     device, there = sterna.device("metal"), sterna.zeros(3, np.float32, "metal:1")
     with pytest.raises(LinkError, match=r"on metal:1, the kernel runs on metal:0"):
         device.capture(there)
     with pytest.raises(LinkError, match="a captured int is not an array"):
         device.capture(3)
+    with pytest.raises(LinkError, match="a captured Theirs is on a CUDA device"):
+        device.capture(type("Theirs", (), {"__cuda_array_interface__": {}})())
+    assert device.capture(_Exporter(np.arange(3))).copy_to_host().tolist() == [0, 1, 2]
     assert device.capture(np.float32(2)).copy_to_host() == 2
