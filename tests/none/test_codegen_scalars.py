@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from sterna.abi import arg_layout
 from sterna.compiler.ir import nodes as ir
+from sterna.compiler.runtime_library import runtime_library
 from sterna.options import CompileOptions
+from sterna.overlays import tables_for
 from sterna.targets.cpu.loader import load_object
 from sterna.targets.cpu.target import host_architecture, parse_target
 from sterna.types import (
@@ -59,6 +62,7 @@ def kernel_module(result: Scalar, operands: tuple[Scalar, ...], expression) -> i
 def run(module: ir.Module, arrays: list[np.ndarray], arch: str = "", opt: int = 3) -> tuple[int, ...]:
     """Compile, load and launch over the length of the arrays; gives the exception record's words."""
     target = parse_target(arch or host_architecture())
+    module = replace(module, runtime=runtime_library(module, tables_for(target), target))
     payloads, facts, _ = COMPILER.compile(module, target, CompileOptions(opt=opt))
     loaded = load_object(payloads["object"])
     types = tuple(t for _, t in module.functions["k"].params)

@@ -27,7 +27,7 @@ def runtime_symbol(context: ModuleContext, name: str) -> str:
     from sterna.compiler.codegen.llvm.functions import emit_function
     from sterna.compiler.codegen.llvm.module import ModuleContext
 
-    module = next(found for known, found in context.module.runtime if known == name)
+    module = dict(context.module.runtime)[name]  # what a module that can fail comes with
     profile = replace(context.profile, line_info=False)
     # nothing that would make metadata nodes of its own: their numbers are the kernel's module's
     options = context.options.with_(boundscheck=False, noalias=False)
