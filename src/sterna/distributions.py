@@ -16,6 +16,8 @@ from collections.abc import Iterator
 __all__ = ["distribution_files", "entry_points", "installed_version"]
 
 _SEPARATORS = re.compile(r"[-_.]+")
+_STANDARD = os.path.dirname(os.__file__)
+"""The standard library, which holds no distributions but in its ``site-packages``."""
 _listings: dict[str, tuple[str, ...]] = {}
 
 
@@ -23,12 +25,14 @@ def _metadata_folders() -> Iterator[tuple[str, str]]:
     """Folder and name of every distribution's metadata, in the order in which imports look."""
     for place in sys.path:
         folder = place or os.curdir
+        if folder.startswith(_STANDARD) and "-packages" not in folder:
+            continue
         if folder not in _listings:
             try:
-                names = sorted(os.listdir(folder))
+                names = os.listdir(folder)
             except OSError:
                 names = []
-            _listings[folder] = tuple(n for n in names if n.endswith((".dist-info", ".egg-info")))
+            _listings[folder] = tuple(sorted([n for n in names if n.endswith((".dist-info", ".egg-info"))]))
         for name in _listings[folder]:
             yield folder, name
 
@@ -51,7 +55,10 @@ def installed_version(name: str) -> str | None:
     True
     """
     wanted = _normal(name)
+    first = wanted[:1], wanted[:1].upper()
     for folder, entry in _metadata_folders():
+        if not entry.startswith(first):  # nearly all
+            continue
         stem, _, kind = entry.rpartition(".")
         found, _, rest = stem.partition("-")
         if _normal(found) == wanted:

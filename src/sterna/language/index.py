@@ -9,7 +9,6 @@ import operator
 from typing import Any
 
 from sterna.language.context import intrinsic, overlay_operation, perform
-from sterna.language.sync import grid_sync
 
 __all__ = ["blockDim", "blockIdx", "grid", "gridDim", "gridsize", "laneid", "threadIdx", "warpsize"]
 
@@ -40,6 +39,15 @@ def grid(ndim: int) -> Any:
     ...     i = sterna.grid(1)
     ...     if i < x.size:
     ...         x[i] = x[i] * 2
+    """
+
+
+@intrinsic("grid_sync", "none")
+def grid_sync() -> Any:
+    """Wait until every thread of the whole grid has come here; written ``grid.sync()``.
+
+    The kernel must be cooperative (``@sterna.kernel(cooperative=True)``), so that all its blocks run at the same time,
+    and every thread must come: one that has returned is waited for in vain, one that has failed ends the launch.
     """
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sterna.language.context import intrinsic
+from sterna.language.index import grid_sync
 
 __all__ = [
     "grid_sync", "syncthreads", "syncthreads_and", "syncthreads_count", "syncthreads_or", "syncwarp",
@@ -17,15 +18,6 @@ def syncthreads() -> Any:
     """Wait until every thread of the block that has not returned has come here.
 
     What each wrote to shared and global memory before is visible to all afterwards.
-    """
-
-
-@intrinsic("grid_sync", "none")
-def grid_sync() -> Any:
-    """Wait until every thread of the whole grid has come here; written ``grid.sync()``.
-
-    The kernel must be cooperative (``@sterna.kernel(cooperative=True)``), so that all its blocks run at the same time,
-    and every thread must come: one that has returned is waited for in vain, one that has failed ends the launch.
     """
 
 

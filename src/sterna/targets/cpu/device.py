@@ -24,7 +24,6 @@ import numpy as np
 from sterna.errors import LinkError
 from sterna.relocation.record import SLOTS, WORD_BYTES, RelocationRecord
 from sterna.runtime.config import LaunchConfig, Triple
-from sterna.runtime.seeds import next_seed
 from sterna.targets.base import Limits, Target
 from sterna.targets.cpu.loader import LoadedObject, load_object
 from sterna.targets.cpu.threads import thread_count
@@ -180,6 +179,8 @@ class CpuModule:
         if block.shared_bytes != config.shared_bytes:
             block.set_shared(config.shared_bytes)
         if self._draws:
+            from sterna.runtime.seeds import next_seed  # few kernels draw random numbers
+
             block.memory[_SEED_FIELD] = next_seed()
         if prepared.helpers:
             self._launch_many(prepared, args, block)

@@ -10,12 +10,12 @@ Formulas: *System V ABI, AMD64 supplement*, table 4.9; *ELF for the Arm 64-bit A
 
 from __future__ import annotations
 
-import mmap
 import struct
 from collections.abc import Callable, Mapping
 
 from sterna.errors import LinkError
 from sterna.frozen import frozen
+from sterna.targets.cpu.codemem import PAGE
 from sterna.targets.cpu.elf import EM_AARCH64, EM_X86_64
 
 __all__ = ["MACHINES", "Apply", "Machine"]
@@ -223,7 +223,7 @@ _AARCH64 = Machine(
         314: _relative32,  # R_AARCH64_PLT32
     },
     relative32=frozenset(),
-    page=mmap.PAGESIZE,
+    page=PAGE,
     calls=frozenset({282, 283, 314}),
     via_got=frozenset({311, 312}),
     stub_size=12,
