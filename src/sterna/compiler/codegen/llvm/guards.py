@@ -16,7 +16,7 @@ from sterna.compiler.ir import nodes as ir
 from sterna.frozen import frozen
 from sterna.types import Scalar, Type
 
-__all__ = ["Guard", "has_checks", "make_guard"]
+__all__ = ["Guard", "count_checks", "has_checks", "make_guard"]
 
 _ACCESSES = (ir.Element, ir.Store, ir.Atomic, ir.View)
 _MOST_NODES = 4000
@@ -34,6 +34,11 @@ class Guard:
 def has_checks(nodes: list[Any], proven: frozenset[int]) -> bool:
     """Whether some access among `nodes` is checked and not proven."""
     return any(isinstance(n, _ACCESSES) and n.check is not None and id(n) not in proven for n in nodes)
+
+
+def count_checks(nodes: list[Any], proven: frozenset[int]) -> int:
+    """How many accesses among `nodes` are checked and not proven."""
+    return sum(isinstance(n, _ACCESSES) and n.check is not None and id(n) not in proven for n in nodes)
 
 
 def make_guard(analysis: RangeAnalysis, proven: frozenset[int]) -> Guard | None:

@@ -41,6 +41,8 @@ class LLVMProfile:
         Whether all failures of a function go to one place that records them, which keeps the code at each small.
     adds_strides : bool
         Whether element addresses of C-ordered arrays are sums over strides, which all accesses of a loop share.
+    guards_statements : bool
+        Whether straight code with several index checks is emitted twice, one copy without them behind one test.
     line_info : bool
         Whether instructions say which source line they come from.
     returns_once : bool
@@ -58,6 +60,7 @@ class LLVMProfile:
     atomic_scope: str = ""
     gathers_failures: bool = False
     adds_strides: bool = False
+    guards_statements: bool = False
     line_info: bool = False
     returns_once: bool = False
     intrinsic_spaces: tuple[str, ...] = ()

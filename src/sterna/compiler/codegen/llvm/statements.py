@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
-from sterna.compiler.codegen.llvm.guards import Guard, has_checks, make_guard
+from sterna.compiler.codegen.llvm.guards import Guard, count_checks, has_checks, make_guard
 from sterna.compiler.codegen.llvm.integers import int_constant, range_count
 from sterna.compiler.codegen.llvm.layout import register_type
 from sterna.compiler.codegen.llvm.ranges import RangeAnalysis
@@ -16,18 +16,71 @@ from sterna.types import ArrayType, RecordRefType, Scalar, field_align
 
 __all__ = ["emit_body"]
 
+_GUARDED_NODES, _GUARDED_CHECKS = 200, 2
+"""Most nodes of straight code that is emitted twice, and the fewest accesses whose checks one test replaces."""
 _UNROLLED_TURNS = 16
 """Loops of so few turns are unrolled: a second copy does not pay."""
 
 
 def emit_body(e: FunctionEmitter, body: Iterable[ir.Stmt]) -> None:
     """Emit statements in order; what follows a statement that leaves is dropped."""
-    for statement in body:
-        if not e.b.open:
-            return
+    statements = tuple(body)
+    while statements and e.b.open:
+        count = _straight_run(e, statements)
+        if count and _guarded_run(e, statements[:count]):
+            statements = statements[count:]
+            continue
+        for statement in statements[: count or 1]:
+            _emit_one(e, statement)
+        statements = statements[count or 1 :]
+
+
+def _emit_one(e: FunctionEmitter, statement: ir.Stmt) -> None:
+    if e.b.open:
         if e.scope is not None:
             e.at(getattr(statement, "line", 0))
         _EMIT[type(statement)](e, statement)
+
+
+def _straight_run(e: FunctionEmitter, statements: tuple[ir.Stmt, ...]) -> int:
+    """How many statements from the first on are straight code, where several checks of one piece may be one test."""
+    if not e.profile.guards_statements or not e.versions_loops or e.loops:
+        return 0
+    size = 0
+    for count, statement in enumerate(statements):
+        if not isinstance(statement, ir.Assign | ir.Store | ir.ExprStatement):
+            return count
+        nodes = list(walk([statement]))
+        size += len(nodes)
+        if size > _GUARDED_NODES or any(isinstance(n, ir.Call | ir.Atomic) for n in nodes):
+            return count
+    return len(statements)
+
+
+def _guarded_run(e: FunctionEmitter, statements: tuple[ir.Stmt, ...]) -> bool:
+    """Emit straight code twice, without and with its index checks, behind one test; False if that does not pay."""
+    if not e.context.can_copy(statements):
+        return False
+    e.at(getattr(statements[0], "line", 0))
+    analysis = RangeAnalysis(e, statements, lambda name: True, None)
+    if count_checks(analysis.nodes, e.proven) < _GUARDED_CHECKS:
+        return False
+    guard = make_guard(analysis, e.proven)
+    if guard is None or len(guard.proven) < _GUARDED_CHECKS:
+        return False
+    fast, slow, done = e.b.label("fast"), e.b.label("slow"), e.b.label("both")
+    e.b.branch(guard.test, fast, slow, ", !prof !0")
+    e.b.place(fast)
+    outer, e.proven = e.proven, e.proven | guard.proven
+    for statement in statements:
+        _emit_one(e, statement)
+    e.proven = outer
+    e.b.jump(done)
+    e.b.place(slow)
+    for statement in statements:
+        _emit_one(e, statement)
+    e.b.place(done)
+    return True
 
 
 def _assign(e: FunctionEmitter, node: ir.Assign) -> None:

@@ -32,6 +32,7 @@ class SimtProfile(LLVMProfile):
 
     gathers_failures: bool = True
     adds_strides: bool = True
+    guards_statements: bool = True
     entry_convention: str = ""
     record_space: str = ""
     shared_space: str = ""
