@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from helpers.launching import GPU, OPENCL
 from helpers.session import Sessions
+from sterna.targets.registry import target
 
 MODULE = """import enum
 import numpy as np
@@ -60,9 +65,23 @@ EXPECTED = [
 ]
 
 
-@pytest.mark.parametrize("opt", [0, 1, 2, 3])
-@pytest.mark.parametrize("strategy", ["patch", "table", "bake"])
-def test_identities_at_every_level(sessions: Sessions, strategy: str, opt: int) -> None:
+DEVICES = {"cpu": ((), (0, 1, 2, 3)), "cuda": (GPU, (0, 1, 2, 3)), "opencl": (OPENCL, (0, 3))}
+"""Device → marks and optimisation levels (each takes some seconds on OpenCL)."""
+
+
+def every_strategy() -> list[Any]:
+    """Device, strategy, level: every strategy that each target has."""
+    return [
+        pytest.param(device, strategy, opt, id=f"{device}-{strategy}-{opt}", marks=marks)
+        for device, (marks, levels) in DEVICES.items()
+        for strategy in target(device).strategies
+        for opt in levels
+    ]
+
+
+@pytest.mark.parametrize(("device", "strategy", "opt"), every_strategy())
+def test_identities_at_every_level(tmp_path: Path, device: str, strategy: str, opt: int) -> None:
+    sessions = Sessions(tmp_path, {"STERNA_DEVICE": device})
     sessions.write(user=MODULE.format(strategy=strategy, opt=opt))
     first = sessions.run(RUN)
     assert first["strategy"] == strategy

@@ -19,7 +19,7 @@ import sterna
 from helpers.metal.marks import HAS_METAL, METAL
 from sterna.errors import CompileError
 
-__all__ = ["GPU", "INTERPRETER", "Place", "places", "ready", "what_metal_lacks"]
+__all__ = ["GPU", "INTERPRETER", "OPENCL", "Place", "places", "ready", "what_metal_lacks"]
 
 INTERPRETER = "interpreter"
 GPU = (
@@ -27,6 +27,10 @@ GPU = (
     pytest.mark.skipif(not any(d.name.startswith("cuda") for d in sterna.devices()), reason="no CUDA device here"),
 )
 """Marks of a test that needs a CUDA device."""
+OPENCL = (
+    pytest.mark.skipif(not any(d.name.startswith("opencl") for d in sterna.devices()), reason="no OpenCL device here"),
+)
+"""Marks of a test that needs an OpenCL device; a processor is one where Intel's runtime is installed."""
 
 
 @dataclass(frozen=True, slots=True)
