@@ -10,7 +10,7 @@ import pytest
 
 import sterna
 from sterna.abi import arg_layout
-from sterna.errors import LaunchError, LinkError, UnsupportedError
+from sterna.errors import DeviceError, LaunchError, LinkError, UnsupportedError
 from sterna.image.archive import ArchivePlace, default_archive
 from sterna.targets.opencl import loader
 from sterna.targets.opencl.device import RUNTIME, OpenclDevice, OpenclRuntime
@@ -255,11 +255,11 @@ def test_what_the_target_refuses(opencl):
 def test_without_a_device_the_message_says_what_to_do():
     none = OpenclRuntime()
     none.__dict__["_found"] = ([], [])
-    with pytest.raises(LinkError, match="there is no device opencl:0: "):
+    with pytest.raises(DeviceError, match="there is no device opencl:0: "):
         none.device(0)
     old = OpenclRuntime()
     old.__dict__["_found"] = ([], ["Some GPU (Some Platform) lacks shared virtual memory"])
-    with pytest.raises(LinkError, match=r"Some GPU .* lacks shared virtual memory"):
+    with pytest.raises(DeviceError, match=r"Some GPU .* lacks shared virtual memory"):
         old.device(0)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import sterna
+from helpers.launching import OPENCL
 from helpers.metal.marks import SIMULATED
 
 PACKAGE = str(Path(sterna.__file__).parents[1])  # where this sterna is, installed or not
@@ -18,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 ELSEWHERE = {"language.md"}  # has its own test, example by example
 ON_SIMULATOR = {"metal.md": "from helpers.metal.api import install\n\ninstall()\n"}  # there is no such device here
+MARKS = {"metal.md": [SIMULATED], "opencl.md": OPENCL}
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -28,7 +30,7 @@ def blocks_of(path: Path) -> list[str]:
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(p, id=p.name, marks=[SIMULATED] if p.name in ON_SIMULATOR else [])
+        pytest.param(p, id=p.name, marks=MARKS.get(p.name, ()))
         for p in DOCUMENTS
         if p.name not in ELSEWHERE and blocks_of(p)
     ],

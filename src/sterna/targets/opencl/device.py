@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sterna.errors import LinkError
+from sterna.errors import DeviceError, LinkError
 from sterna.runtime.config import Triple, suggest_blocks
 from sterna.runtime.devices import active_stream
 from sterna.runtime.exceptions import PendingFailures, report_unobserved
@@ -456,13 +456,13 @@ class OpenclRuntime:
 
         Raises
         ------
-        LinkError
+        DeviceError
             When there is none; says why and what to install.
         """
         usable, others = self._found
         if index >= len(usable):
             reason = "; ".join(others) if others else why_missing()
-            raise LinkError(f"there is no device opencl:{index}: {reason}")
+            raise DeviceError(f"there is no device opencl:{index}: {reason}")
         return _device(index)
 
 
