@@ -6,6 +6,7 @@ import ctypes
 import gc
 import struct
 import threading
+import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -376,6 +377,30 @@ def test_table_strategy(cu):
     assert [w for w, kind in zip(table, kinds, strict=True) if kind != "buffer"] == [
         w for w, kind in zip(words, kinds, strict=True) if kind != "buffer"
     ]
+
+
+def test_objects_live_until_the_launch_is_done(cu):
+    x = sterna.zeros(8, np.float32, "cuda")
+    thing = Mark()
+    watched = weakref.ref(thing)
+    several[1, 8](x, thing)
+    several[1, 8](x, thing)
+    del thing
+    gc.collect()
+    assert watched() is not None
+    sterna.synchronize("cuda")
+    gc.collect()
+    assert watched() is None
+
+
+def test_arrays_are_freed_in_order_and_need_no_keeping(cu):
+    device = sterna.device("cuda")
+    x = sterna.zeros(8, np.float32, device)
+    one[1, 8](x)
+    watched = weakref.ref(x)
+    del x
+    gc.collect()
+    assert watched() is None
 
 
 def test_numpy_arguments_travel_there_and_back(cu):
