@@ -65,6 +65,13 @@ def test_atomic_kernels(device: Place, tmp_path, program):
     agree(program, device, ORACLE, tmp_path)
 
 
+@settings(differential, max_examples=max(EXAMPLES // 5, 1))
+@given(program=view_kernels())
+def test_view_kernels_that_promise_noalias(device: Place, tmp_path, monkeypatch, program):
+    monkeypatch.setenv("STERNA_NOALIAS", "1")
+    agree(program, device, ORACLE, tmp_path)
+
+
 def outcome(place: Place, kernel: Any, numbers: dict[str, Any]) -> Any:
     """What one thread stores, or the class of its failure."""
     out = np.zeros(1)

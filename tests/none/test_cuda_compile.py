@@ -167,6 +167,19 @@ def test_unknown_architecture():
         everything.build(*SIGNATURE, target="cuda-sm_33")
 
 
+def test_several_checks_of_straight_code_are_one_test_ahead():
+    @sterna.kernel
+    def smooth(x, y):
+        i = sterna.grid(1)
+        if 0 < i < x.shape[0] - 1:
+            y[i] = x[i - 1] + x[i] + x[i + 1]
+
+    ptx = smooth.build("float32[:]", "float32[:]", target="cuda-sm_90", over=1).text("ptx")
+    start = ptx.index("ld.global.b32")
+    assert len(re.findall(r"@%p\d+ bra", ptx[:start])) == 3  # past the extent, the condition, all four checks
+    assert ptx.count("ld.global.b32") >= 6  # with checks and without
+
+
 def test_more_words_than_the_constant_bank_holds_are_global():
     from sterna.targets.cuda.profile import cuda_profile
 
