@@ -43,9 +43,12 @@ print(json.dumps({"import": (loaded - start) * 1e3, "warm_up": (ready - loaded) 
 
 STAGES = """
 import json, time
+from dataclasses import replace
 import sterna
 from sterna.compiler.frontend import build_module
 from sterna.compiler.passes.lower_references import lower_references
+from sterna.compiler.runtime_library import runtime_library
+from sterna.overlays import tables_for
 from sterna.source.captures import scan
 from sterna.targets.cpu import compiler
 from sterna.typespec import parse_type
@@ -65,11 +68,12 @@ def stage(name):
     now = time.perf_counter()
     times[name], last = (now - last) * 1e3, now
 
-captures = scan(kernel.function)
+captures = scan(kernel.function, tables=tables_for(target))
 stage("captures")
 module = build_module(captures, tuple(map(parse_type, large.SIGNATURE)), options, target)
 stage("frontend")
 lowered = lower_references(module, "patch", None)
+lowered = replace(lowered, runtime=runtime_library(lowered, captures.tables, target))
 text, _ = compiler.generate(lowered, target, options)
 stage("passes and LLVM text")
 machine = compiler._machine(target.arch, compiler._level(options))

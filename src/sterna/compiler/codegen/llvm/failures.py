@@ -35,7 +35,10 @@ def runtime_symbol(context: ModuleContext, name: str) -> str:
     (first,) = (node.function for node in walk(module.functions[module.entry].body) if isinstance(node, ir.Call))
     symbol = f"@sterna_{name}.{own.infos[first].symbol}"
     if not context.has_helper(symbol):
-        texts = [emit_function(own, f, own.infos[f.name]) for f in module.functions.values() if f.name != module.entry]
+        rare = context.profile.rare_attributes()
+        texts = [
+            emit_function(own, f, own.infos[f.name], rare) for f in module.functions.values() if f.name != module.entry
+        ]
         # its symbols are apart from the kernel's own
         text = "\n".join(texts)
         for info in own.infos.values():

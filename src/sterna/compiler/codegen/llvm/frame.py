@@ -60,7 +60,8 @@ class Frame:
 
     def record_failure(self, e: FunctionEmitter, error: str, details: tuple[str, str, str]) -> None:
         """Call the function that fills the exception record."""
-        e.context.helper("sterna_raise", e.context.raise_text())
+        if not e.context.has_helper("sterna_raise"):
+            e.context.helper("sterna_raise", e.context.raise_text())
         where = ", ".join(f"i64 {x}" for x in (*self.blocks(e), *self.threads(e), *details))
         e.b.emit(f"call void @sterna_raise(ptr {self.launch}, i32 {error}, {where})")
 

@@ -168,8 +168,8 @@ class _DeviceFunction(FunctionEmitter):
             self._return_whole(kinds, tuple(self.b.op(f"load {kind}, ptr {slot}") for kind, slot in pairs))
 
 
-def emit_function(context: ModuleContext, function: ir.Function, info: FunctionInfo) -> str:
-    """Text of one device function."""
+def emit_function(context: ModuleContext, function: ir.Function, info: FunctionInfo, attributes: str = "") -> str:
+    """Text of one device function, with the target's usual `attributes` or these."""
     e = _DeviceFunction(context, info)
     e.types = function.locals
     debug = e.open_scope(function)
@@ -188,5 +188,5 @@ def emit_function(context: ModuleContext, function: ir.Function, info: FunctionI
     emit_body(e, function.body)
     e.close()
     inline = " alwaysinline" if not info.recursive and info.size <= context.inline_limit else ""
-    attributes = context.profile.call_attributes() + inline
+    attributes = attributes or context.profile.call_attributes() + inline
     return f"define internal {info.result} @{info.symbol}({', '.join(params)}) {attributes}{debug} {{\n{e.b.body()}\n}}"

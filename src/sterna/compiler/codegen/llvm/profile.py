@@ -91,6 +91,10 @@ class LLVMProfile:
         """Attributes of every function defined."""
         return "nounwind"
 
+    def rare_attributes(self) -> str:
+        """Attributes of functions that run once in a launch if at all; those of every function without."""
+        return ""
+
     def atomic_float_in_hardware(self, op: str, t: Type) -> bool:
         """Whether ``atomicrmw`` knows this operation on floats; else a compare-and-swap loop is made."""
         return op in ("add", "sub", "exch", "max", "min")
