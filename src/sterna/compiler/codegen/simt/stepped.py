@@ -22,6 +22,7 @@ from sterna.compiler.codegen.llvm.warps import warp_operation
 from sterna.compiler.codegen.simt.entry import EntryEmitter, is_inside, read_state
 from sterna.compiler.ir import nodes as ir
 from sterna.compiler.passes import split_regions as S
+from sterna.compiler.passes.placement import all_steps
 
 if TYPE_CHECKING:
     from sterna.compiler.codegen.simt.entry import SimtContext
@@ -228,12 +229,20 @@ def emit_stepped(context: SimtContext, program: Program) -> str:
     e.can_leave = program.placement.can_leave or inside != "true"
     e.masks = [("alive", e.new_mask(inside))]
     e.declare_locals(program.types, values)
-    e.open_votes()
+    if any(_votes(e, step) for step in all_steps(program.steps)):
+        e.open_votes()
     e.block_done = e.b.label("block.end")
     _steps(e, program.steps)
     e.b.place(e.block_done)
     e.b.end("ret void")
     return e.text(debug)
+
+
+def _votes(e: StepEmitter, step: S.Step) -> bool:
+    """Whether threads are counted at a step."""
+    if isinstance(step, S.Collective):
+        return step.operation.name.startswith("syncthreads_")
+    return isinstance(step, S.MaskedIf | S.MaskedLoop) or (isinstance(step, S.BlockWhile) and e.can_leave)
 
 
 def _steps(e: StepEmitter, steps: Sequence[S.Step]) -> None:
