@@ -21,7 +21,8 @@ def titled() -> list[pytest.param]:
     for heading, code in EXAMPLES:
         title = heading or title
         if code:
-            found.append(pytest.param(code, id=title.lower().replace(" ", "-").replace(",", "")))
+            marks = [pytest.mark.recursion] if title == "Functions" else []
+            found.append(pytest.param(code, id=title.lower().replace(" ", "-").replace(",", ""), marks=marks))
     return found
 
 
