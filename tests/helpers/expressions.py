@@ -179,7 +179,7 @@ class Expressions:
             joined = self.choose("&", "|", "^") if strong else self.choose("and", "or")
             return f"({a} {joined} {b})"
         if depth > 0 and not strong and self.integer(0, 4) == 0:
-            kind = self.choose(*self.numeric)
+            kind = self.choose(*INTEGERS)  # Python finds a NaN that is the very object
             item, *others = (self.strong(kind, scope, depth - 1).text for _ in range(3))
             return f"({item} {self.choose('in', 'not in')} ({', '.join(others)}))"
         if depth > 0 and not strong and self.integer(0, 4) == 0:
