@@ -227,7 +227,7 @@ class DriverDouble:
     def _cuLaunchKernel(self, function: Any, *rest: Any) -> int:
         *dims, stream, params, _ = rest
         cell = params._obj
-        x = [d.value for d in dims]
+        x = dims
         launched = Launched(
             self.functions[function.value],
             (x[0], x[1], x[2]),

@@ -54,7 +54,7 @@ class _Prepared:
 
     __slots__ = ("config", "dims", "tail")
 
-    def __init__(self, config: LaunchConfig, dims: tuple[ctypes.c_uint, ...], tail: bytes) -> None:
+    def __init__(self, config: LaunchConfig, dims: tuple[int, ...], tail: bytes) -> None:
         self.config, self.dims, self.tail = config, dims, tail
 
 
@@ -264,7 +264,7 @@ class CudaModule:
         if config.over:  # blocks past the extents leave at once
             blocks = tuple(-(-n // by) * by for n, by in zip(blocks, cluster, strict=True))
         dims = (*blocks, *config.threads, config.shared_bytes)
-        return _Prepared(config, tuple(map(ctypes.c_uint, dims)), self._padding + self._pack_state(config, flat))
+        return _Prepared(config, dims, self._padding + self._pack_state(config, flat))
 
     def _pack_state(self, config: LaunchConfig, flat: tuple[int, int]) -> bytes:
         """The state words that the kernel reads, but the seed, which each launch adds."""
