@@ -15,6 +15,7 @@ from helpers.compare import assert_same
 from helpers.launching import Place
 from helpers.metal.api import simulated
 from helpers.metal.marks import SIMULATED
+from helpers.modules import write_module
 
 pytestmark = SIMULATED
 METAL = Place("metal:0")
@@ -237,3 +238,15 @@ def test_blocks_of_three_axes_and_flat_grids():
     out = np.zeros((3, 4, 5), np.int32)
     METAL.over(k, out.shape, out)
     assert np.array_equal(out, np.arange(3)[:, None, None] * 100 + np.arange(4)[:, None] * 10 + np.arange(5))
+
+
+def test_many_branches_that_read_memory_do_not_nest_deep(tmp_path):
+    tests = "".join(f"    {'elif' if k else 'if'} x[{k}] == n:\n        x[0] = {k * k}\n" for k in range(90))
+    source = f"import sterna\n\n@sterna.kernel\ndef k(x, n):\n{tests}    else:\n        x[0] = -1\n"
+    kernel = write_module(tmp_path, source).k
+    text = kernel.build("int64[:]", "int", target="metal").text("msl")
+    assert max(len(line) - len(line.lstrip()) for line in text.splitlines()) < 4 * 60
+    for n, right in ((7, 49), (45, 45**2), (89, 89**2), (200, -1)):
+        x = np.arange(90, dtype=np.int64)
+        METAL.launch(kernel, 1, 1, x, n)
+        assert x[0] == right

@@ -16,6 +16,8 @@ from sterna.types import INT64, ArrayType, RecordRefType, Scalar, field_align, i
 
 __all__ = ["emit_body", "enter_turn", "for_head"]
 
+_DEEPEST = 40
+"""Branches that nest in each other, at most; Apple's compiler refuses 256 brackets in each other."""
 _LEAVING = (ir.Break, ir.Continue, ir.Return, ir.Raise)
 
 
@@ -91,22 +93,49 @@ def _if(e: FunctionEmitter, node: ir.If) -> None:
             _indented(e, following)
             break
         step = following[0]
-        code.depth += 1
-        with code.aside() as before:
-            test = bare(e.one(step.test))
-        code.depth -= 1
-        if before:
-            code.emit("} else {")
-            code.depth += 1
-            code.lines += before
-            code.emit(f"if ({test}) {{")
-            ends += 1
-        else:
+        before, test = _test_of(e, step)
+        if not before:
             code.emit(f"}} else if ({test}) {{")
+            continue
+        code.emit("} else {")
+        if ends == _DEEPEST:
+            code.depth += 1
+            _flat_chain(e, step)
+            code.depth -= 1
+            break
+        code.depth += 1
+        code.lines += before
+        code.emit(f"if ({test}) {{")
+        ends += 1
     code.emit("}")
     for _ in range(ends - 1):
         code.depth -= 1
         code.emit("}")
+
+
+def _test_of(e: FunctionEmitter, node: ir.If) -> tuple[list[str], str]:
+    """The test of a further branch, and the statements that it needs."""
+    e.code.depth += 1
+    with e.code.aside() as before:
+        test = bare(e.one(node.test))
+    e.code.depth -= 1
+    return before, test
+
+
+def _flat_chain(e: FunctionEmitter, node: ir.If) -> None:
+    """Branches that do not nest, for a compiler that counts brackets: a flag says that none was taken yet."""
+    code, flag = e.code, e.code.fresh()
+    code.emit(f"bool {flag} = true;")
+    rest: tuple[ir.Stmt, ...] = (node,)
+    while len(rest) == 1 and isinstance(rest[0], ir.If):
+        step = rest[0]
+        with code.block(f"if ({flag})"), code.block(f"if ({bare(e.one(step.test))})"):
+            code.emit(f"{flag} = false;")
+            emit_body(e, step.then)
+        rest = step.orelse
+    if rest:
+        with code.block(f"if ({flag})"):
+            emit_body(e, rest)
 
 
 def _indented(e: FunctionEmitter, body: tuple[ir.Stmt, ...]) -> None:
