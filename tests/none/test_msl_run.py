@@ -111,6 +111,21 @@ def test_functions_of_one_number(function):
     assert_same(out, right, ulps=4)
 
 
+def test_error_functions():
+    @sterna.kernel
+    def k(x, out):
+        i = sterna.grid(1)
+        out[i, 0], out[i, 1] = math.erf(x[i]), math.erfc(x[i])
+
+    x = np.concatenate([np.linspace(-4, 10, 701), [0.0, -0.0, 1e-30, math.inf, -math.inf, math.nan]]).astype(np.float32)
+    out = np.zeros((x.size, 2), np.float32)
+    METAL.over(k, x.size, x, out)
+    right = np.array([(math.erf(v), math.erfc(v)) for v in map(float, x)]).astype(np.float32)
+    big = right > 1.2e-38  # below, the units are those of subnormal numbers
+    assert_same(np.where(big[:, 1], out[:, 1], 0), np.where(big[:, 1], right[:, 1], 0), ulps=8)
+    assert_same(out[:, 0], right[:, 0], ulps=6)
+
+
 PAIRS = [(3.0, 4.0), (-1e30, 1e30), (1e-30, 1e-31), (math.inf, math.nan), (0.0, -0.0), (7.5, -2.0), (5.0, 3.0),
          (-5.0, 3.0), (2.5, 1.0), (3.5, 1.0), (1.0, math.inf), (1e30, 7.0), (1.0, 0.0)]  # fmt: skip
 

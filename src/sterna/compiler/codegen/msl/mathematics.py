@@ -35,9 +35,9 @@ _HELPERS = {
     "hypot": "float_hypot", "log1p": "float_log1p", "expm1": "float_expm1", "cbrt": "float_cbrt",
     "remainder": "float_remainder", "nextafter": "float_next", "minimum": "float_minimum", "maximum": "float_maximum",
     "sign": "float_sign", "ldexp": "float_ldexp", "mantissa": "float_mantissa", "exponent": "float_exponent",
-    "floor_divide": "float_floor_divide", "mod": "float_modulo",
+    "floor_divide": "float_floor_divide", "mod": "float_modulo", "erf": "float_erf", "erfc": "float_erfc",
 }  # fmt: skip
-_MISSING = ("erf", "erfc", "gamma", "lgamma")
+_MISSING = ("gamma", "lgamma")
 _COMPLEX_FUNCTIONS = (
     "exp", "log", "log10", "sqrt", "sinh", "cosh", "tanh", "sin", "cos", "tan", "asin", "acos", "acosh", "asinh",
     "atanh", "atan",

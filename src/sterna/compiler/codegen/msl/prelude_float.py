@@ -157,6 +157,41 @@ static float float_cbrt(float x)
     root -= (root - scaled / (root * root)) / 3.0f;
     return metal::copysign(small ? root * 0.00390625f : root, x);
 }""",
+    "float_bell": """\
+// exp(-x * x), with the square in two parts.
+static float float_bell(float x)
+{
+    const float head = as_type<float>(as_type<uint>(x) & 0xfffff000u);
+    return precise::exp(-head * head) * precise::exp((head - x) * (head + x));
+}""",
+    "float_erfc_tail": """\
+// The continued fraction 7.1.14 of Abramowitz and Stegun, from its end; for x not near 0.
+static float float_erfc_tail(float x)
+{
+    if (x > 11.0f) return 0.0f;
+    float fraction = x;
+    for (float n = x < 2.0f ? 100.0f : 30.0f; n > 0.0f; n -= 1.0f) fraction = x + 0.5f * n / fraction;
+    return 0.5641895835477563f * float_bell(x) / fraction;
+}""",
+    "float_erf": """\
+// Series 7.1.6 of Abramowitz and Stegun, whose terms are all positive; far out, 1 less the complement.
+static float float_erf(float x)
+{
+    const float size = metal::fabs(x);
+    if (!(size < 2.0f)) return x != x ? x : metal::copysign(1.0f - float_erfc_tail(size), x);
+    float term = 1.0f, sum = 1.0f;
+    for (float n = 3.0f; term > sum * 1e-9f; n += 2.0f) {
+        term *= 2.0f * x * x / n;
+        sum += term;
+    }
+    return 1.1283791670955126f * x * (float_bell(x) * sum);
+}""",
+    "float_erfc": """\
+static float float_erfc(float x)
+{
+    if (x != x || x < 0.75f) return x != x ? x : 1.0f - float_erf(x);
+    return float_erfc_tail(x);
+}""",
     "float_remainder": """\
 // IEEE: x less the multiple of y that is nearest, ties to an even one.
 static float float_remainder(float x, float y)
