@@ -12,6 +12,7 @@ import sterna
 from helpers.launching import INTERPRETER, Place
 from helpers.metal.api import simulated
 from helpers.metal.marks import SIMULATED
+from sterna.errors import UnsupportedError
 
 pytestmark = SIMULATED
 METAL, ORACLE = Place("metal:0"), Place(INTERPRETER)
@@ -114,6 +115,23 @@ def test_a_barrier_in_a_device_function(device):
     assert x.tolist() == [2 * values[(t + 1) % 8] for t in range(8)]
     assert device.counts["apart"] == 0
     assert "live" in text(k, "int32[:]")
+
+
+def test_a_refusal_names_the_line_of_the_function_it_is_in():
+    def rotated(tile, t, v):
+        sterna.syncthreads()
+        return np.float32(np.float64(v) / 3)
+
+    @sterna.kernel
+    def k(x):
+        tile = sterna.shared.array(8, np.int32)
+        t = sterna.threadIdx.x
+        x[t] = rotated(tile, t, x[t])
+
+    with pytest.raises(UnsupportedError, match="float64 is not available on target metal") as caught:
+        text(k, "float32[:]")
+    assert caught.value.location.text.strip() == "return np.float32(np.float64(v) / 3)"
+    assert caught.value.location.line == rotated.__code__.co_firstlineno + 2
 
 
 def test_a_barrier_under_a_condition_of_threads_is_written_as_it_is(device):

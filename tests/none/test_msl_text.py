@@ -183,8 +183,10 @@ def test_recursion_is_refused():
     def k(x, n):
         x[0] = down(n)
 
-    with pytest.raises(UnsupportedError, match="down calls itself, and target metal has no recursion"):
+    with pytest.raises(UnsupportedError, match="down calls itself, and target metal has no recursion") as caught:
         build(k, "int64[:]", "int")
+    assert caught.value.location.text.strip() == "def down(n):"
+    assert caught.value.kernel == "k"
 
 
 def test_waiting_for_the_grid_is_refused():

@@ -16,7 +16,7 @@ from sterna.compiler.codegen.msl.layout import Value, components
 from sterna.compiler.codegen.msl.statements import emit_body
 from sterna.compiler.ir import nodes as ir
 from sterna.compiler.ir.rewrite import walk
-from sterna.errors import UnsupportedError
+from sterna.errors import SourceLocation, UnsupportedError
 from sterna.frozen import frozen
 
 if TYPE_CHECKING:
@@ -107,11 +107,7 @@ def _callees_first(module: ir.Module, calls: dict[str, list[str]]) -> list[str]:
 
     def visit(name: str) -> None:
         if name in open_:
-            shown = module.sources[module.functions[name].ordinal][1] if module.sources else name
-            raise UnsupportedError(
-                f"{shown} calls itself, and target metal has no recursion",
-                hint="write it as a loop, with a stack of its own",
-            )
+            raise _recursion(module, module.functions[name])
         if name in order:
             return
         open_.append(name)
@@ -122,6 +118,16 @@ def _callees_first(module: ir.Module, calls: dict[str, list[str]]) -> list[str]:
 
     visit(module.entry)
     return order
+
+
+def _recursion(module: ir.Module, function: ir.Function) -> UnsupportedError:
+    shown = module.sources[function.ordinal][1] if module.sources else function.name
+    place = None
+    if function.ordinal < len(module.places):
+        file, line = module.places[function.ordinal]
+        place = SourceLocation(file, line, function=shown)
+    message = f"{shown.rpartition('.')[2]} calls itself, and target metal has no recursion"
+    return UnsupportedError(message, place, hint="write it as a loop, with a stack of its own")
 
 
 class _DeviceFunction(FunctionEmitter):

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from sterna.compiler.ir import nodes as ir
-from sterna.compiler.ir.rewrite import walk
+from sterna.compiler.ir.rewrite import map_statements, walk
 from sterna.compiler.passes.collectives import BLOCK_WIDE
 from sterna.compiler.passes.inline_calls import inline_calls
 from sterna.compiler.passes.lift import Lifter
@@ -73,7 +73,9 @@ def meeting_steps(module: ir.Module, over: int) -> tuple[ir.Module, tuple[Step, 
     body = kernel.body[:-1] if kernel.body and isinstance(kernel.body[-1], ir.Return) else kernel.body
     if not over and not leaves(body):
         return module, None
-    changed = inline_calls(module, frozenset(holders - {module.entry}))
+    within = holders - {module.entry}
+    unlined = {name: _without_lines(f) if name in within else f for name, f in module.functions.items()}
+    changed = inline_calls(replace(module, functions=unlined), frozenset(within))
     kernel = changed.functions[module.entry]
     types = dict(kernel.locals)
     kernel = replace(kernel, body=Lifter(types, _is_barrier, _expand).statements(kernel.body), locals=types)
@@ -82,6 +84,15 @@ def meeting_steps(module: ir.Module, over: int) -> tuple[ir.Module, tuple[Step, 
     except _Apart:
         return module, None
     return replace(changed, functions={**changed.functions, module.entry: kernel}), steps
+
+
+def _without_lines(function: ir.Function) -> ir.Function:
+    """A function to be inlined: its statements count as the line of the call."""
+
+    def unlined(node: Any) -> tuple[Any]:
+        return (replace(node, line=0) if getattr(node, "line", 0) else node,)
+
+    return replace(function, body=map_statements(function.body, unlined))
 
 
 def leaves(body: Sequence[ir.Stmt]) -> bool:

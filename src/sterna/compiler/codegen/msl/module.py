@@ -210,10 +210,12 @@ def emit_module(module: ir.Module, options: CompileOptions) -> tuple[str, Module
             )
         if options.cluster:
             raise UnsupportedError("target metal has no clusters of blocks", hint="leave cluster= away on metal")
-        function_infos(module)  # refuses recursion
+        context = ModuleContext(module, options)
+        text = context.text(None)
         cut, steps = meeting_steps(module, options.over)
-        context = ModuleContext(cut, options)
-        text = context.text(steps)
+        if steps is not None:  # whatever Metal lacks has been refused by now, where it stands
+            context = ModuleContext(cut, options)
+            text = context.text(steps)
         if context.shared_bytes > SHARED_BYTES:
             raise UnsupportedError(
                 f"shared arrays of {context.shared_bytes} bytes; target metal has {SHARED_BYTES} for a block",
@@ -221,9 +223,8 @@ def emit_module(module: ir.Module, options: CompileOptions) -> tuple[str, Module
             )
         return text, context
     except CompileError as error:
-        if error.location is not None:
-            raise
-        raise type(error)(error.message, _location(module, context), error.kernel or kernel, error.hint) from None
+        place = error.location or _location(module, context)
+        raise type(error)(error.message, place, error.kernel or kernel, error.hint) from None
 
 
 def _location(module: ir.Module, context: ModuleContext | None) -> SourceLocation | None:
