@@ -31,6 +31,8 @@ def test_a_process_loads_what_another_has_built(sessions: Sessions) -> None:
     assert second["compiles"] == 0
     assert counted(first, "hits", "misses", "stored") == ([0, 1, 1] if builds else [0, 0, 0])
     assert counted(second, "hits", "misses", "entries") == ([1, 0, 1] if builds else [0, 0, 0])
+    history = sessions.run("import sterna\nreport(history=sterna.stats()['history'])")["history"]
+    assert [history["code_hits"], history["code_misses"]] == ([1, 1] if builds else [0, 0])
 
 
 def test_a_damaged_archive_is_built_anew_without_a_word(sessions: Sessions) -> None:

@@ -122,4 +122,5 @@ def test_hits_and_misses_of_past_processes_are_told(sessions: Sessions) -> None:
     for _ in range(3):
         sessions.run(launch)
     history = sessions.run("import sterna\nreport(history=sterna.stats()['history'])")["history"]
-    assert history == {"processes": 3, "hits": 2, "misses": 1, "writes": 1, "bad_files": 0}
+    expected = {"processes": 3, "hits": 2, "misses": 1, "writes": 1, "bad_files": 0, "code_hits": 0, "code_misses": 0}
+    assert history == expected

@@ -301,6 +301,7 @@ def _unframed(data: bytes, header: bytes) -> bytes | None:
 # ---- the archive of this process -----------------------------------------------------------------
 
 _chosen: list[bool | None] = [None]
+_made: list[Archive] = []
 
 
 def machine_code_archive(enabled: bool | None = None) -> None:
@@ -345,7 +346,19 @@ def _limit(text: str) -> int:
 
 @lru_cache(maxsize=16)
 def _archive(path: str, anchor: str, limit: int) -> Archive:
-    return Archive(os.path.join(path, FOLDER), limit, anchor)
+    made = Archive(os.path.join(path, FOLDER), limit, anchor)
+    _made.append(made)
+    return made
+
+
+def counters_of(folder: str) -> dict[str, int]:
+    """Sums of this process's counters over the archives in a cache's folder."""
+    total: dict[str, int] = {}
+    for archive in _made:
+        if os.path.dirname(archive.path) == folder:
+            for name, count in archive.counters.items():
+                total[name] = total.get(name, 0) + count
+    return total
 
 
 def describe_archive() -> dict[str, Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +21,8 @@ __all__ = ["read_history", "record_at_exit"]
 _NAME = "history.jsonl"
 _MAX_BYTES = 32 * 1024
 _FIELDS = ("hits", "misses", "writes", "bad_files")
+_OF_CODE = ("hits", "misses")
+"""Counters of the archive of machine code, recorded as ``code_hits`` …"""
 
 _watched: list[Any] = []
 
@@ -32,14 +35,15 @@ def record_at_exit(search: Any) -> None:
 
 
 def read_history(folder: str) -> dict[str, int]:
-    """Sums over all recorded processes: processes, hits, misses, writes, bad_files."""
-    total = dict.fromkeys(("processes", *_FIELDS), 0)
+    """Sums over all recorded processes: processes, hits, misses, writes, bad_files, code_hits, code_misses."""
+    of_code = [f"code_{name}" for name in _OF_CODE]
+    total = dict.fromkeys(("processes", *_FIELDS, *of_code), 0)
     data = files.read_file(os.path.join(folder, _NAME)).data or b""
     for line in data.splitlines():
         try:
             entry = json.loads(line)
-            counts = {name: int(entry[name]) for name in total}
-        except (ValueError, TypeError, KeyError):
+            counts = {name: int(entry.get(name, 0) if name in of_code else entry[name]) for name in total}
+        except (ValueError, TypeError, KeyError, AttributeError):
             continue  # a line cut short, or not ours
         for name, count in counts.items():
             total[name] += count
@@ -55,6 +59,10 @@ def _record_all() -> None:
 def _record(folder: str, counters: Mapping[str, Any]) -> None:
     stored = sum(count for label, count in counters["hits"].items() if label != "memory")
     counts = {"hits": stored, **{name: counters[name] for name in _FIELDS[1:]}}
+    archive = sys.modules.get("sterna.image.archive")  # not there in a process whose devices have no use for one
+    if archive is not None:
+        found = archive.counters_of(folder)
+        counts |= {f"code_{name}": found[name] for name in _OF_CODE if found.get(name)}
     if not any(counts.values()):
         return
     path = os.path.join(folder, _NAME)

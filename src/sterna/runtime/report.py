@@ -31,7 +31,8 @@ def describe() -> dict[str, Any]:
     dict
         ``versions`` (package → version or None), ``targets`` (name, architecture, strategies of each), ``devices``
         (names), ``stores`` (label, path, writable, images, bytes of each, in the order they are asked), ``history``
-        (sums over the ended processes that used the user's cache: processes, hits, misses, writes, bad_files),
+        (sums over the ended processes that used the user's cache: processes, hits, misses, writes, bad_files, and
+        code_hits and code_misses of the archive),
         ``archive`` (of drivers' machine code: path, limit, entries, bytes, and this process's hits, misses, stored,
         refused, evicted, cleaned; empty where it is switched off).
     """
