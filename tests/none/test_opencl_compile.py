@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import sterna
-from sterna.errors import UnsupportedError
+from sterna.errors import CompileError, UnsupportedError
+from sterna.targets.opencl.emit import emit_spirv
 from sterna.targets.opencl.expand import expand, settle
 from sterna.targets.opencl.legalise import check, legalise, unfold
 from sterna.targets.opencl.mathematics import builtin, mangled
@@ -268,6 +269,36 @@ def test_cases_of_a_switch_are_as_wide_as_what_is_switched_on(bits):
         (LABEL, 5), (BRANCH, 6), (LABEL, 6), (245, 1, 7, 1, 5), (251, 7, 8, *case, 9),
         (LABEL, 8), (RETURN,), (LABEL, 9), (RETURN,), (END,), bound=10,
     )  # fmt: skip
+
+
+def test_a_module_that_ends_the_back_end_is_an_error_and_the_next_one_is_made():
+    text = (
+        "define spir_kernel void @k(ptr addrspace(1) %p) {\n  %x = load float, ptr addrspace(1) %p\n"
+        "  %y = call float @llvm.canonicalize.f32(float %x)\n  store float %y, ptr addrspace(1) %p\n  ret void\n}\n"
+    )
+    with pytest.raises(CompileError, match=r"LLVM cannot make SPIR-V of this kernel: .*G_FCANONICALIZE"):
+        emit_spirv(text, "spirv64-unknown-unknown", 3)
+    right = text.replace("llvm.canonicalize", "llvm.fabs")
+    assert emit_spirv(right, "spirv64-unknown-unknown", 3)[:4] == struct.pack("<I", MAGIC)
+
+
+def test_a_helper_that_is_gone_is_started_again():
+    from sterna.targets.opencl import emit
+
+    first = built("scaled").image.payloads["spirv"]
+    (helper,) = emit._helpers.values()
+    helper._process.kill()
+    helper._process.wait()
+    assert built("scaled").image.payloads["spirv"] == first
+
+
+def test_a_helper_that_cannot_start_is_an_error(monkeypatch):
+    from sterna.targets.opencl import emit
+
+    monkeypatch.setattr(emit, "_helpers", {})
+    monkeypatch.setattr(emit.sys, "executable", "/no/such/python")
+    with pytest.raises(CompileError, match="the process that makes SPIR-V cannot be started"):
+        built("scaled")
 
 
 def test_two_labels_with_one_identifier_are_noticed():

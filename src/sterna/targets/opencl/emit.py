@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from typing import IO
 
 from sterna.errors import CompileError
@@ -95,7 +96,8 @@ class _Helper:
             return
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
-                stream.close()
+                with suppress(OSError):  # what was not sent to a process that is gone
+                    stream.close()
         self._process.wait()
 
 
@@ -152,10 +154,13 @@ def _ask(text: bytes, triple: str, level: int) -> tuple[bool, bytes]:
         for _ in range(2):
             helper = _helpers.get(triple)
             if helper is None or helper.owner != os.getpid():
-                helper = _helpers[triple] = _Helper(triple)
+                try:
+                    helper = _helpers[triple] = _Helper(triple)
+                except (OSError, TypeError, ValueError) as error:  # no interpreter to start, or no room for it
+                    raise CompileError(f"the process that makes SPIR-V cannot be started: {error}") from None
             try:
                 return helper.emit(text, level)
             except (OSError, EOFError):
                 del _helpers[triple]
                 helper.stop()
-    raise CompileError("the process that makes SPIR-V has ended twice; is llvmlite whole?")
+    raise CompileError("the process that makes SPIR-V has ended twice; can Python import llvmlite in a new process?")
