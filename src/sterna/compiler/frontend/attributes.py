@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 
 from sterna.compiler.frontend.frame import Frame
 from sterna.compiler.frontend.promotion import float_type
@@ -109,36 +110,42 @@ def _static_attribute(frame: Frame, node: ast.AST, value: Static, name: str) -> 
 
 
 def _array_attribute(frame: Frame, node: ast.AST, value: Rt, t: ArrayType, name: str) -> Value:
-    expr = value.expr
-    if name == "ndim":
-        return Rt(Const(t.ndim, PYINT), False, True)
-    if name == "dtype":
-        return Static(to_dtype(t.dtype))
-    if name == "itemsize":
-        return Rt(Const(itemsize(t.dtype), PYINT), False, True)
-    if name in ("shape", "strides", "size", "nbytes", "T") or name in _ARRAY_METHODS:
+    fact = _ARRAY_FACTS.get(name)
+    if fact is not None:
+        return fact(t)
+    part = _ARRAY_PARTS.get(name)
+    if part is not None or name in _ARRAY_METHODS:
         stable = frame.stable(value)
         assert isinstance(stable, Rt)
-        expr = stable.expr
-        if name == "shape":
-            return TupleValue(tuple(extent(expr, axis) for axis in range(t.ndim)))
-        if name == "strides":
-            return TupleValue(tuple(Rt(Stride(expr, axis)) for axis in range(t.ndim)))
-        if name == "T":
-            return Rt(_transposed(expr, t, tuple(reversed(range(t.ndim)))))
-        if name in ("size", "nbytes"):
-            size = Const(itemsize(t.dtype), PYINT) if name == "nbytes" else None
-            return Rt(
-                _product([*(extent(expr, axis).expr for axis in range(t.ndim)), *([size] if size else [])]), False, True
-            )
-        return BoundMethod(stable, name)
+        return part(stable.expr, t) if part is not None else BoundMethod(stable, name)
     if name in ("real", "imag"):
-        return _complex_part(frame, node, expr, t, name)
+        return _complex_part(frame, node, value.expr, t, name)
     if isinstance(t.dtype, RecordType):
         frame.fail(node, f"a structured array has no attribute {name!r}", f"use a[{name!r}] or a[i].{name}")
     if name in _REFUSED_ARRAY:
         frame.unsupported(node, f"array.{name} cannot be used in device code", _REFUSED_ARRAY[name])
     frame.fail(node, f"arrays have no attribute {name!r} in device code", "known: shape, size, ndim, strides, dtype, T")
+
+
+def _size(expr: Expr, t: ArrayType, factor: int = 1) -> Value:
+    parts: list[Expr] = [extent(expr, axis).expr for axis in range(t.ndim)]
+    return Rt(_product([*parts, *([Const(factor, PYINT)] if factor != 1 else [])]), False, True)
+
+
+_ARRAY_FACTS: dict[str, Callable[[ArrayType], Value]] = {
+    "ndim": lambda t: Rt(Const(t.ndim, PYINT), False, True),
+    "dtype": lambda t: Static(to_dtype(t.dtype)),
+    "itemsize": lambda t: Rt(Const(itemsize(t.dtype), PYINT), False, True),
+}
+"""Attributes that the type says."""
+_ARRAY_PARTS: dict[str, Callable[[Expr, ArrayType], Value]] = {
+    "shape": lambda expr, t: TupleValue(tuple(extent(expr, axis) for axis in range(t.ndim))),
+    "strides": lambda expr, t: TupleValue(tuple(Rt(Stride(expr, axis)) for axis in range(t.ndim))),
+    "T": lambda expr, t: Rt(_transposed(expr, t, tuple(reversed(range(t.ndim))))),
+    "size": _size,
+    "nbytes": lambda expr, t: _size(expr, t, itemsize(t.dtype)),
+}
+"""Attributes that are read from the array."""
 
 
 def extent(expr: Expr, axis: int) -> Rt:
