@@ -293,3 +293,45 @@ def test_index_dtypes(place: Place):
     out = np.zeros(4, np.int64)
     place.launch(signed_and_unsigned_indices, 1, 1, a, *args, out)
     assert out.tolist() == [248, 200, 0, 249]
+
+
+@sterna.kernel
+def huge_indices(a, b, u64, out):
+    i = sterna.grid(1)
+    out[i] = -a[b[i:][u64[0] :].shape[0]]
+    if i == 1:
+        out[i] = a[u64[i]]
+    elif i == 2:
+        out[i] = b[u64[i], 0:][0]
+    elif i == 3:
+        out[i] = (1, 2)[u64[i]]
+
+
+def test_a_uint64_that_no_int_holds_is_no_negative_index(device: Place):
+    a, b, out = np.arange(5), np.ones((5, 5), np.int64), np.full(4, 9)
+    for wrong in (2**64 - 1, 2**63):
+        device.launch(huge_indices, 1, 1, a, b, np.full(4, wrong, np.uint64), out)
+        for thread in (1, 2, 3):
+            out[:] = 9
+            u64 = np.zeros(4, np.uint64)
+            u64[[0, thread]] = wrong
+            with pytest.raises(IndexError, match=r"out of bounds for axis 0 with size 5|tuple index") as caught:
+                device.launch(huge_indices, 1, 4, a, b, u64, out)
+            assert caught.value.thread == (thread, 0, 0) and out[thread] == 0 and out[0] == 0
+
+
+@pytest.mark.parametrize("wrong", [2**64 - 1, 2**63])
+def test_a_strip_of_threads_with_a_huge_index(device: Place, wrong: int):
+    index = np.arange(100, dtype=np.uint64)
+    index[70] = wrong
+    out = np.zeros(100, np.int64)
+    with pytest.raises(IndexError) as caught:
+        device.launch(gathered, 1, 100, np.arange(100) + 1, index, out)
+    assert caught.value.thread == (70, 0, 0)
+    assert_same(out, np.where(np.arange(100) == 70, 0, np.arange(100) + 1))
+
+
+@sterna.kernel
+def gathered(a, index, out):
+    i = sterna.grid(1)
+    out[i] = a[index[i]]

@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -365,18 +366,44 @@ def test_captured_arrays() -> None:
         device.capture(object())
 
 
-def test_printing_from_a_kernel(capsys: pytest.CaptureFixture[str]) -> None:
-    ir = grid_kernel(
-        """
+PRINT = """
   %launch.print = getelementptr i64, ptr %launch, i64 16
   %print = load ptr, ptr %launch.print
   call void %print(ptr @text, i64 14)
   br label %latch
-""",
-        '@text = private constant [14 x i8] c"a line, \\C3\\A9\\C2\\B5\\0A\\0A"',
-    )
-    load_kernel(ir).launch(config(4, 8), bytes(8))
+"""
+TEXT = '@text = private constant [14 x i8] c"a line, \\C3\\A9\\C2\\B5\\0A\\0A"'
+
+
+def test_printing_from_a_kernel(capsys: pytest.CaptureFixture[str]) -> None:
+    load_kernel(grid_kernel(PRINT, TEXT)).launch(config(4, 8), bytes(8))
     assert capsys.readouterr().out == "a line, éµ\n\n" * 32
+
+
+class _Launching:
+    """Standard output that launches a kernel which prints, for every line."""
+
+    def __init__(self, launch: Callable[[], None]) -> None:
+        self.launch, self.lines, self.inside = launch, 0, False
+
+    def write(self, text: str) -> None:
+        self.lines += 1
+        if not self.inside:
+            self.inside = True
+            self.launch()
+            self.inside = False
+
+
+def test_standard_output_may_launch_kernels_that_print(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = load_kernel(grid_kernel(PRINT, TEXT))
+    module._cost = 1e6  # every thread of the pool is worth waking
+    out = _Launching(lambda: module.launch(config(8, 2), bytes(8)))
+    monkeypatch.setattr(sys, "stdout", out)
+    worker = threading.Thread(target=module.launch, args=(config(8, 2), bytes(8)), daemon=True)
+    worker.start()
+    worker.join(30)
+    assert not worker.is_alive(), "threads wait for each other"
+    assert out.lines > 16
 
 
 def test_devices_by_name() -> None:

@@ -157,3 +157,35 @@ def test_sterna_arrays():
     z = sterna.zeros((2, 8), np.float32)[1]
     assert launcher._fast((x, 1.0, z))
     np.testing.assert_array_equal(np.asarray(z), np.arange(8) * 2)
+
+
+@sterna.kernel(noalias=True)
+def moved(out, x):
+    i = sterna.grid(1)
+    out[i] = x[i] + 1
+
+
+@pytest.mark.parametrize("make", [np.zeros, sterna.zeros], ids=["numpy", "sterna"])
+def test_a_promise_is_checked_at_every_launch(make):
+    a, b = make(16), make(16)
+    launcher = moved.over(8)
+    launcher._fast, launcher._seen = None, 0
+    for _ in range(5):
+        launcher(a[:8], b[:8])
+    assert launcher._fast is not None and launcher._fast((a[:8], a[8:]))
+    with pytest.raises(SignatureError, match="arguments out and x overlap in memory"):
+        launcher(a[:8], a[4:12])
+
+
+@sterna.kernel
+def marked(x):
+    x[0] = SCALE
+
+
+def test_a_specialisation_that_was_dropped_for_newer_ones_keeps_its_code(monkeypatch):
+    x, launcher = np.zeros(1), marked[1, 1]
+    for value in (*range(12), *range(12)):
+        monkeypatch.setitem(globals(), "SCALE", value)
+        for _ in range(5 if value == 0 else 1):
+            launcher(x)
+            assert x[0] == value

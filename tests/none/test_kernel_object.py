@@ -1,4 +1,4 @@
-"""A kernel as a Python object: copied and pickled as functions are."""
+"""A kernel as a Python object: copied and pickled as functions are; what it does not have is named."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pickle
 import pytest
 
 import sterna
+from sterna.errors import UnsupportedError
 
 
 @sterna.kernel
@@ -43,3 +44,21 @@ def test_a_kernel_without_a_name_of_its_own_is_refused_by_pickle() -> None:
 
     with pytest.raises((pickle.PicklingError, AttributeError), match="local"):
         pickle.dumps(local)
+
+
+@sterna.kernel
+def looked_at(x):
+    x[0] = 1
+
+
+def test_a_text_that_the_target_does_not_have():
+    compiled = looked_at.specialize("float32[:]", device="cpu")
+    for name in ("ptx", "sass", "msl"):
+        with pytest.raises(UnsupportedError, match=rf"kernel looked_at: .* has no '{name}'; it has 'asm', 'llvm'"):
+            getattr(compiled, name)
+
+
+@pytest.mark.parametrize("name, who", [("stream", "CUDA, OpenCL and Metal"), ("event", "Metal"), ("capture", "CUDA")])
+def test_what_the_cpu_does_not_have_names_the_devices_that_do(name, who):
+    with pytest.raises(UnsupportedError, match=rf"device cpu has no \w+; .*{who}.* have \(sterna.devices\(\)"):
+        getattr(sterna, name)("cpu")

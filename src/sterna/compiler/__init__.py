@@ -25,7 +25,7 @@ from sterna.compiler.passes.aliasing import Aliasing
 from sterna.compiler.passes.lower_references import lower_references
 from sterna.compiler.passes.start_generator import start_generator
 from sterna.compiler.runtime_library import runtime_library
-from sterna.errors import CompileError, SourceLocation
+from sterna.errors import CompileError, SourceLocation, UnsupportedError
 from sterna.frozen import field, frozen
 from sterna.image.format import KernelImage
 from sterna.source.captures import Scan
@@ -46,8 +46,19 @@ class Compilation:
     module: Module | None = None
 
     def text(self, name: str) -> str:
-        """One of the target's texts (``llvm``, ``asm``…); made now if the target makes it on demand."""
-        found = self.texts[name]
+        """One of the target's texts (``llvm``, ``asm``…); made now if the target makes it on demand.
+
+        Raises
+        ------
+        UnsupportedError
+            For a text that code of this target does not have.
+        """
+        found = self.texts.get(name)
+        if found is None:
+            raise UnsupportedError(
+                f"kernel {self.image.name}: code for {self.image.target}-{self.image.arch} has no {name!r}; "
+                f"it has {', '.join(map(repr, sorted(self.texts)))}"
+            )
         return found if isinstance(found, str) else found()
 
 

@@ -30,12 +30,19 @@ class DisjointPacker(ArgumentPacker):
         Positions of the arguments that the kernel may write.
     """
 
+    checks = True
+
     def __init__(self, kernel: str, names: Sequence[str], types: tuple[Type, ...], written: Sequence[int]) -> None:
         super().__init__(kernel, names, types)
         self._written = frozenset(written)
 
     def pack(self, args: Sequence[Any]) -> bytes:
-        """Arguments as bytes.
+        """Arguments as bytes, checked."""
+        self.check(args)
+        return super().pack(args)
+
+    def check(self, args: Sequence[Any]) -> None:
+        """Compare the memory of all arrays.
 
         Raises
         ------
@@ -50,7 +57,6 @@ class DisjointPacker(ArgumentPacker):
                     break
                 if n != m and (n in self._written or m in self._written) and _overlap(array, other):
                     raise self._refused(n, m)
-        return super().pack(args)
 
     def _refused(self, n: int, m: int) -> SignatureError:
         first, second = sorted((n, m))

@@ -5,6 +5,9 @@ caches, and each function that the next launch enters then costs microseconds.  
 specialisation a few times gets one function that tests what the general path (`sterna.kernels`, `dispatch`) would look
 up, packs, and launches.  Where any test fails it does nothing and the general path runs, which is always right.
 There are such functions for arrays and plain numbers, in the default context.
+
+A function holds its specialisation: the dispatcher may drop that for newer ones and meet its captures again, and the
+code must be there then.
 """
 
 from __future__ import annotations
@@ -40,6 +43,7 @@ def make({names}):
             packed = pack({values})
         except failures:
             return False
+        {check}
         try:
             start(config, packed, None)
         except lost:
@@ -47,6 +51,7 @@ def make({names}):
         {keep}
         count()
         return True
+    launch.specialisation = found
     return launch
 """
 
@@ -74,6 +79,7 @@ def make_fast_launch(
         "lost": ModuleLost, "count": count_launch, "address": address_of, "first": first_byte, "flags": KEY_FLAGS,
         "failures": (TypeError, ValueError, BufferError, struct.error), "device": device, "active": active_block,
         "dispatcher": dispatcher, "epoch": dispatcher.epoch, "holds": found.scan.holds, "hold": found.keep,
+        "check": found.packer.check,
     }  # fmt: skip
     tests, values = ["active() is None", "dispatcher.epoch is epoch"], []
     if not 0 < len(args) <= _MOST_ARGUMENTS or active_block() is not None:
@@ -88,6 +94,7 @@ def make_fast_launch(
         names=", ".join(names), unpack="".join(f"a{n}, " for n in range(len(args))),
         tests=" and ".join([*tests, "holds()"]), values=", ".join(values),
         keep="hold((found, args))" if found.keep is not None else "",
+        check="check(args)" if found.packer.checks else "",
     )  # fmt: skip
     scope: dict[str, Any] = {}
     exec(compile(source, "<sterna launch>", "exec"), scope)

@@ -121,7 +121,14 @@ class ArgumentPacker:
         Parameter names, for messages.
     types : tuple of Type
         The signature.
+
+    Attributes
+    ----------
+    checks : bool
+        Whether `check` has something to look at.
     """
+
+    checks = False
 
     def __init__(self, kernel: str, names: Sequence[str], types: tuple[Type, ...]) -> None:
         self.layout: ArgLayout = arg_layout(types)
@@ -150,6 +157,9 @@ class ArgumentPacker:
             return self._struct.pack(*values)
         except struct.error:
             raise self._explain(args) from None
+
+    def check(self, args: Sequence[Any]) -> None:
+        """Hold arguments to what the kernel was promised, which is nothing here; part of `pack`."""
 
     def _explain(self, args: Sequence[Any]) -> SignatureError:
         for name, t, arg in zip(self._names, self._types, args, strict=True):

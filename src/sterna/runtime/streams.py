@@ -1,6 +1,6 @@
 """Streams, events, graphs and host memory of devices, by the names users write.
 
-Each asks the device; one that has none of it says so.
+Each asks the device; one that has none of it says so, and who has.
 """
 
 from __future__ import annotations
@@ -16,12 +16,17 @@ from sterna.targets.base import Device
 
 __all__ = ["capture", "event", "mapped", "pinned", "stream"]
 
+_QUEUES, _CUDA = "devices of CUDA, OpenCL and Metal have", "CUDA devices have"
+_WHO = {"streams": _QUEUES, "events": _QUEUES, "mapped memory": "devices of CUDA and Metal have"}
+
 
 def _ask(where: Device | str | None, name: str, what: str) -> Any:
     device = current_device() if where is None else device_of(where)
     found = getattr(device, name, None)
     if found is None:
-        raise UnsupportedError(f"device {device.name} has no {what}; a CUDA device has: sterna.device('cuda')")
+        raise UnsupportedError(
+            f"device {device.name} has no {what}; {_WHO.get(what, _CUDA)} (sterna.devices() lists yours)"
+        )
     return found
 
 

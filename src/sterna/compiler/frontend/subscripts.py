@@ -201,18 +201,30 @@ def _bound(frame: Frame, node: ast.expr, value: Value) -> Expr | None:
     return None if is_none(value) else _as_index(frame, node, value).expr
 
 
+_MOST = 2**63 - 1
+
+
 def _as_index(frame: Frame, node: ast.AST, value: Value) -> Rt:
     """An index as int."""
     if isinstance(value, Rt) and isinstance(value.expr.type, Scalar):
         t = value.expr.type
         if t.kind in "iu":
-            nonneg = value.nonneg or (t.kind == "u" and t.bits < 64)
-            expr = frame.cast(value.expr, PYINT, node)
+            nonneg = value.nonneg or t.kind == "u"
+            expr = frame.cast(_saturated(value.expr, t), PYINT, node)
             return Rt(expr, False, nonneg or (isinstance(expr, Const) and expr.value >= 0))
         if t.kind == "b" and value.pybool:
             frame.fail(node, "a bool is no index", "write int(x)")
         frame.fail(node, f"an index must be an integer, this is {describe(value)}", "convert with int(…)")
     frame.fail(node, f"an index must be an integer, this is {describe(value)}")
+
+
+def _saturated(expr: Expr, t: Scalar) -> Expr:
+    """A uint64 as far as an int goes: what lies above is out of every range, and no negative index."""
+    if t.kind != "u" or t.bits < 64:
+        return expr
+    if isinstance(expr, Const):
+        return Const(min(expr.value, _MOST), t)
+    return Binary("min", expr, Const(_MOST, t), t)
 
 
 def index_values(frame: Frame, node: ast.AST, value: Rt, parts: list[Value | SliceAxis | None]) -> Value:

@@ -193,6 +193,8 @@ class CpuModule:
     def _launch_many(self, prepared: _Prepared, args: bytes, block: _LaunchBlock) -> None:
         """Run several blocks, with as many threads as the work seems to be worth, and learn its cost."""
         helpers = min(int(prepared.threads * self._cost / _SHARE_NS), prepared.helpers)
+        if helpers and _writer[0] == threading.get_ident():
+            helpers = 0  # they might wait to print until this thread has written its line
         start = perf_counter_ns()
         if helpers:
             _workers().run(self._entry, args, block.memory, helpers)
@@ -363,14 +365,20 @@ RUNTIME = CpuRuntime()
 
 # ---- printing from kernels -----------------------------------------------------------------------
 
-_print_lock, _failure_lock = threading.Lock(), threading.Lock()
+_print_lock, _failure_lock = threading.RLock(), threading.Lock()
+_writer: list[int] = [0]
+"""The thread that is writing to `sys.stdout`, which may be an object of the user's and launch kernels in its turn."""
 
 
 def _print(data: int, size: int) -> None:
     text = ctypes.string_at(data, size).decode("utf-8", "replace")
     with _print_lock:  # whole lines
-        if sys.stdout is not None:
-            sys.stdout.write(text)
+        outer, _writer[0] = _writer[0], threading.get_ident()
+        try:
+            if sys.stdout is not None:
+                sys.stdout.write(text)
+        finally:
+            _writer[0] = outer
 
 
 @cache
