@@ -11,6 +11,8 @@ and replacing one is noticed by every kernel that relied on the former (`changes
 
 from __future__ import annotations
 
+import ast
+import linecache
 import threading
 from collections.abc import Iterator
 from types import FunctionType
@@ -201,7 +203,8 @@ def tables_for(target: _Target) -> Tables:
 def register(overlay: Overlay) -> None:
     """Put an entry into its table.
 
-    Running the same definition again (a notebook's cell, a reloaded module) replaces the former.
+    Running the same definition again (a notebook's cell, a reloaded module) replaces the former; two functions of one
+    name that stand in one file are two definitions.
 
     Raises
     ------
@@ -211,7 +214,7 @@ def register(overlay: Overlay) -> None:
     with _LOCK:
         table = method_table(overlay.table)
         former = table.find(overlay.subject)
-        if former is not None and former.origin != overlay.origin:
+        if former is not None and (former.origin != overlay.origin or _both_stand(former, overlay)):
             raise OverlayError(
                 f"{name_of(overlay.subject)} has two definitions for {shown_table(overlay.table)}: "
                 f"{former.origin[1]} ({former.where}) and {overlay.origin[1]} ({overlay.where}); "
@@ -221,6 +224,27 @@ def register(overlay: Overlay) -> None:
         if overlay.stub:
             _STUBS[id(overlay.subject)] = overlay
         changes[0] = object()
+
+
+def _both_stand(former: Overlay, overlay: Overlay) -> bool:
+    """Whether definitions of one name are two, as the file has the former still, on a line of its own."""
+    file, line = former.place
+    if not former.definitions or overlay.place[0] != file or overlay.place[1] == line:
+        return False
+    linecache.checkcache(file)
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError):
+        return False
+    name = former.definitions[0].__name__
+    return any(_first_line(node) == line and getattr(node, "name", "<lambda>") == name for node in ast.walk(tree))
+
+
+def _first_line(node: ast.AST) -> int:
+    """The first line of a function, that of its decorators; 0 for any other node."""
+    if isinstance(node, ast.FunctionDef):
+        return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    return node.lineno if isinstance(node, ast.Lambda) else 0
 
 
 def note_runtime(stub: Any) -> None:

@@ -176,6 +176,30 @@ def test_the_package_itself_has_no_leak():
 # ---- bad input ---------------------------------------------------------------------------------
 
 
+def test_where_leaks_hide(tmp_path, monkeypatch):
+    """Behind a decorator, a cache, an alias of another module, and in the body of a class in a class."""
+    (tmp_path / "hidden").mkdir()
+    (tmp_path / "hidden" / "__init__.py").write_text("")
+    (tmp_path / "hidden" / "devices.py").write_text(
+        "import sterna\n\n@sterna.device_function\ndef only(x):\n    return x\n\nother = only\n"
+    )
+    (tmp_path / "hidden" / "hosts.py").write_text(
+        "import functools\nfrom hidden.devices import other as o\n\n"
+        "def deco(f):\n    @functools.wraps(f)\n    def call(*args):\n        return f(*args)\n    return call\n\n"
+        "@deco\ndef decorated(x: int) -> int:\n    return o(x)  # 1\n\n"
+        "@functools.lru_cache\ndef cached(x: int) -> int:\n    return o(x)  # 2\n\n"
+        "class Outer:\n    class Inner:\n        @staticmethod\n        def method(x: int) -> int:\n"
+        "            return (lambda y: o(y))(x)  # 3\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = sterna.host_leaks("hidden")
+    import hidden.hosts as hosts
+
+    assert [(leak.symbol, leak.line) for leak in found] == [
+        ("sterna_device_only.only", line_of(hosts, f"# {n}")) for n in (1, 2, 3)
+    ]
+
+
 def test_a_call_at_import_time(tmp_path, monkeypatch):
     (tmp_path / "hasty.py").write_text("import sterna\n\nTHREADS = sterna.grid(1)\n")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -219,7 +243,7 @@ def test_an_override_of_what_nothing_calls(tmp_path, monkeypatch):
 def run(*args: str, folder: Path) -> subprocess.CompletedProcess[str]:
     import os
 
-    environment = {**os.environ, "PYTHONPATH": str(Path(sterna.__file__).parents[1]), "NO_COLOR": "1", "COLUMNS": "200"}
+    environment = {**os.environ, "PYTHONPATH": str(Path(sterna.__file__).parents[1]), "NO_COLOR": "1", "COLUMNS": "60"}
     command = [sys.executable, "-m", "sterna", "check", *args]
     return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
@@ -232,6 +256,8 @@ def test_the_command(tmp_path):
     assert "sterna_device_only.grid" in done.stdout
     assert f"deep.py:{line_of(deep, 'i = sterna.grid(1)')}" in done.stdout
     assert "overrides that nothing calls" in done.stdout
+    for leak in sterna.leaks.check_package("helpers.leaking"):  # each whole, on a line of its own
+        assert f"  {leak}" in done.stdout.splitlines()
     assert "4 functions compiled for the host, 1 not, 11 leaks, 1 unused overrides" in done.stdout
     done = run(str(ROOT / "tests" / "helpers" / "annotated"), "--least", "45", "-v", folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr

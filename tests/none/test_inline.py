@@ -114,3 +114,27 @@ def test_on_the_host_and_in_the_interpreter():
     with pytest.raises(UnsupportedError, match=r"the interpreter runs no instruction of a target \(llvm.ctpop.i32\)"):
         sterna.interpret(k)[1, 1](np.zeros(1))
     assert len(overlays_of(sterna.intrinsic)) == 1
+
+
+def test_assembly_that_can_stand_only_once(make_module):
+    """The compiler copies code: a loop over threads exists twice, and is unrolled."""
+    once = 'o[i] = sterna.inline_asm("twice: movq $1, $0", "=r,r", np.int64, np.int64(i))'
+    with pytest.raises(CompileError, match=r"symbol 'twice' is already defined .*names of its own end in \${:uid}"):
+        kernel_with(make_module, once).build("int64[:]", "int", target="cpu")
+    often = once.replace("twice:", ".Ltwice${:uid}:")
+    assert kernel_with(make_module, often).build("int64[:]", "int", target="cpu")
+
+
+def test_registers_that_run_out_in_a_kernel():
+    """What assembly does to the code around it is found out in a process that LLVM may end."""
+    from sterna.compiler.codegen.llvm.inline import has_assembly, object_apart
+    from sterna.targets.cpu.compiler import _profile
+
+    inputs = ", ".join(f"i64 %p{k}" for k in range(15))
+    call = f'call void asm sideeffect "", "{",".join("r" * 15)}"({inputs})'
+    text = 'target triple = "x86_64-unknown-linux-gnu"\n' + "define void @f(%s) %s {\n  %s\n  ret void\n}\n"
+    profile = _profile("x86-64-v3")
+    assert has_assembly(text % (inputs, "", call))
+    assert object_apart(profile, 2, text % (inputs, "", call))[:4] == b"\x7fELF"
+    with pytest.raises(CompileError, match="more registers than available"):
+        object_apart(profile, 2, text % (inputs, '"frame-pointer"="all"', call))

@@ -48,6 +48,7 @@ def test_tables_of_a_target():
 
 
 def test_the_language_is_in_the_table_of_all_devices():
+    assert sterna.atomic.add and sterna.shared.array  # parts of the language are loaded when they are named
     operations = {entry.operation for entry in method_table(DEVICE) if entry.operation}
     assert {"grid", "atomic.add", "thread_idx", "laneid", "shared.array"} <= operations
     assert stub_name(sterna.threadIdx) == "thread_idx"
@@ -163,6 +164,22 @@ def test_a_definition_that_is_run_again(tmp_path):
         remove(math.gamma)
 
 
+def test_two_definitions_of_one_name(tmp_path):
+    """``def _`` twice in a file is two definitions; one that moved in its file, or ran again, is one."""
+    one = "@sterna.device_override(math.gamma)\ndef _(x):\n    return {}\n"
+    module = write_module(tmp_path, "import sterna, math\n" + one.format(1.0))
+    path = Path(module.__file__)
+    try:
+        path.write_text("import sterna, math\n\n\n\n" + one.format(2.0))
+        exec(compile(path.read_text(), path, "exec"), vars(module))
+        assert DEVICE_TABLES.find(math.gamma).place == (str(path), 5)
+        path.write_text("import sterna, math\n" + one.format(1.0) + one.format(2.0))
+        with pytest.raises(OverlayError, match=r"math\.gamma has two definitions .*:5\) and _ \(.*:2\)"):
+            exec(compile(path.read_text(), path, "exec"), vars(module))
+    finally:
+        remove(math.gamma)
+
+
 @pytest.mark.parametrize(
     ("function", "target", "message"),
     [
@@ -171,6 +188,8 @@ def test_a_definition_that_is_run_again(tmp_path):
         (helper, "gpu", "unknown target 'gpu'; known targets: cpu, cuda"),
         (helper, ("cpu", "cuda-sm_1"), "unknown CUDA architecture"),
         (helper, (), "target is empty"),
+        (helper, 3, "target is a name or a tuple of names, given 3"),
+        (helper, ("cpu", None), "a tuple of names, given"),
     ],
 )
 def test_what_cannot_be_overridden(function, target, message):

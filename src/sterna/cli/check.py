@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
 from sterna.leaks import LeakReport
 
@@ -37,23 +36,15 @@ def importable(package: str) -> str:
 
 
 def show(found: LeakReport, verbose: bool, console: Console) -> None:
-    """Print a report."""
-    if found.leaks:
-        title = "needed from devices by code of the host"
-        leaks = Table("symbol", "function", "place", title=title, title_justify="left")
-        for leak in found.leaks:
-            leaks.add_row(leak.symbol, leak.function, f"{leak.file}:{leak.line}")
-        console.print(leaks)
-    if found.unused:
-        unused = Table("override", "of", "for", "place", title="overrides that nothing calls", title_justify="left")
-        for entry in found.unused:
-            unused.add_row(entry.definition, entry.subject, entry.table, entry.where)
-        console.print(unused)
-    if verbose and found.skipped:
-        skipped = Table("function", "why", title="not compiled", title_justify="left")
-        for name, reason in found.skipped:
-            skipped.add_row(name, reason)
-        console.print(skipped)
+    """Print a report: a line for each finding, whole whatever the terminal's width, as editors and CI read them."""
+    parts = [
+        ("needed from devices by code of the host:", [str(leak) for leak in found.leaks]),
+        ("overrides that nothing calls:", [str(entry) for entry in found.unused]),
+        ("not compiled:", [f"{name}: {reason}" for name, reason in found.skipped] if verbose else []),
+    ]
+    for title, lines in parts:
+        for line in (title, *(f"  {line}" for line in lines)) if lines else ():
+            console.print(line, soft_wrap=True, markup=False, highlight=False)
     console.print(
         f"{found.package}: {len(found.compiled)} functions compiled for the host, {len(found.skipped)} not, "
         f"{len(found.leaks)} leaks, {len(found.unused)} unused overrides",

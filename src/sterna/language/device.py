@@ -188,7 +188,9 @@ def table_names(target: str | tuple[str, ...] | None) -> tuple[str, ...]:
     """
     if target is None:
         return (DEVICE,)
-    names = (target,) if isinstance(target, str) else tuple(target)
+    names = (target,) if isinstance(target, str) else target
+    if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
+        raise OverlayError(f"target is a name or a tuple of names, given {target!r}; leave it out for all devices")
     for name in names:
         try:
             find_target(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 import traceback
@@ -17,6 +18,7 @@ from sterna.typespec import signature_types
 __all__ = ["concrete_types", "definitions_of", "functions_of", "kernels_of", "modules_of", "shown"]
 
 _VARIADIC = 0x04 | 0x08
+_CACHED = type(functools.cache(len))
 
 
 def modules_of(package: str | ModuleType) -> tuple[list[ModuleType], list[tuple[str, str]]]:
@@ -59,23 +61,35 @@ def _imported(name: str) -> ModuleType:
 
 
 def functions_of(module: ModuleType) -> Iterator[FunctionType]:
-    """Functions that a module defines for the host, those in the bodies of its classes among them."""
+    """Functions that a module defines for the host, also in the bodies of its classes and behind decorators."""
     device_code = {id(f) for overlay in overlays() for f in overlay.definitions}
+    stubs = {id(overlay.subject) for overlay in overlays() if overlay.stub or overlay.operation}
     seen: set[int] = set()
-    for value in _members(module):
-        if isinstance(value, staticmethod):
-            value = value.__func__
-        own = isinstance(value, FunctionType) and value.__module__ == module.__name__
-        if own and id(value) not in device_code and id(value) not in seen:
-            seen.add(id(value))
-            yield value
+    for value in _members(module, module.__name__):
+        for function in () if id(value) in stubs else _wrapped(value):
+            own = function.__module__ == module.__name__
+            if own and id(function) not in device_code and id(function) not in seen:
+                seen.add(id(function))
+                yield function
 
 
-def _members(module: ModuleType) -> Iterator[Any]:
-    for value in tuple(vars(module).values()):
+def _members(owner: Any, module: str) -> Iterator[Any]:
+    """Values of a module and of the classes that it defines, nested ones among them."""
+    for value in tuple(vars(owner).values()):
         yield value
-        if isinstance(value, type) and value.__module__ == module.__name__:
-            yield from tuple(vars(value).values())
+        inside = f"{owner.__qualname__}." if isinstance(owner, type) else ""
+        if isinstance(value, type) and value.__module__ == module and value.__qualname__ == inside + value.__name__:
+            yield from _members(value, module)
+
+
+def _wrapped(value: Any) -> Iterator[FunctionType]:
+    """The plain functions that a value is, or that decorators of the standard library's kind have around them."""
+    if isinstance(value, staticmethod | classmethod):
+        value = value.__func__
+    while isinstance(value, FunctionType | _CACHED):
+        if isinstance(value, FunctionType):
+            yield value
+        value = vars(value).get("__wrapped__")
 
 
 def kernels_of(module: ModuleType) -> Iterator[FunctionType]:

@@ -14,7 +14,7 @@ import llvmlite.binding as llvm
 
 from sterna.compiler.codegen.cpu.entry import emit_entry
 from sterna.compiler.codegen.cpu.profile import CpuProfile
-from sterna.compiler.codegen.llvm.inline import problem_of
+from sterna.compiler.codegen.llvm.inline import has_assembly, object_apart, problem_of
 from sterna.compiler.codegen.llvm.module import ModuleContext, entry_symbol
 from sterna.compiler.deep import with_deep_stack
 from sterna.compiler.ir.nodes import Intrinsic, Module
@@ -52,10 +52,14 @@ class CpuCompiler:
             ``llvm``: the module as generated; ``llvm-opt``: after the optimiser; ``asm``: assembly (made on demand).
         """
         text, facts = with_deep_stack(generate, module, target, options)
-        machine = _machine(target.arch, _level(options))
+        level = _level(options)
+        machine = _machine(target.arch, level)
         parsed = _parse(text)
-        _optimise(parsed, machine, _level(options))
-        data = prelink(machine.emit_object(parsed))
+        _optimise(parsed, machine, level)
+        if has_assembly(text):
+            data = prelink(object_apart(_profile(target.arch), min(level, 2), str(parsed)))
+        else:
+            data = prelink(machine.emit_object(parsed))
         texts: dict[str, Text] = {
             "llvm": text,
             "llvm-opt": lambda: _again(text, target, options, "llvm-opt"),

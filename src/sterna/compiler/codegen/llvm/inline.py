@@ -2,7 +2,9 @@
 
 LLVM ends the process on an intrinsic that a target cannot select and on assembly with a wrong constraint, and takes a
 name it does not know for an outside function.  So each such call is compiled once on its own in a process that may end
-(`problem_of`), before it stands in a kernel; equal calls are tried once.
+(`problem_of`), before it stands in a kernel; equal calls are tried once.  Assembly is tried twice over in one module,
+since the optimiser may copy it.  What it does to the rest of a kernel (registers that run out) shows only there, so
+the object of a kernel with assembly is made in such a process too (`object_apart`).
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING
 from sterna.compiler.codegen.llvm.builder import float_text, int_text
 from sterna.compiler.codegen.llvm.layout import Value, int_bits, register_type
 from sterna.compiler.ir.nodes import Const
+from sterna.errors import CompileError
 from sterna.types import Scalar, Type
 
 if TYPE_CHECKING:
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     from sterna.compiler.codegen.llvm.profile import LLVMProfile
     from sterna.compiler.ir.nodes import Intrinsic
 
-__all__ = ["INLINE_OPERATIONS", "problem_of"]
+__all__ = ["INLINE_OPERATIONS", "has_assembly", "object_apart", "problem_of"]
 
 _NAME = re.compile(r"llvm(\.[A-Za-z0-9_]+)+")
 _TARGETS = frozenset(
@@ -40,7 +43,7 @@ triple, cpu, features, name = sys.argv[1:]
 llvm.initialize_all_targets()
 llvm.initialize_all_asmprinters()
 llvm.initialize_native_asmparser()
-text = sys.stdin.read()
+text = sys.stdin.buffer.read().decode()
 machine = llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, features=features, opt=2)
 try:
     module = llvm.parse_assembly(text)
@@ -56,6 +59,22 @@ if name and name in assembly:
 if "nvptx" not in triple and "spir" not in triple:
     module = llvm.parse_assembly(text)
     machine.emit_object(module)
+"""
+
+_OBJECT = """
+import os, sys
+import llvmlite.binding as llvm
+triple, cpu, features, level = sys.argv[1:]
+llvm.initialize_all_targets()
+llvm.initialize_all_asmprinters()
+llvm.initialize_native_asmparser()
+target = llvm.Target.from_triple(triple)
+machine = target.create_target_machine(
+    cpu=cpu, features=features, opt=int(level), reloc="pic", codemodel="small"
+)
+module = llvm.parse_assembly(sys.stdin.buffer.read().decode())
+with os.fdopen(1, "wb") as out:
+    out.write(machine.emit_object(module))
 """
 
 
@@ -130,7 +149,7 @@ def problem_of(profile: LLVMProfile, node: Intrinsic) -> str:
 
 
 def _trial(profile: LLVMProfile, node: Intrinsic) -> str:
-    """A module that holds nothing but the call."""
+    """A module that holds nothing but the call, and assembly a second time."""
     operands, parameters = [], []
     for number, arg in enumerate(node.args):
         if isinstance(arg, Const) and isinstance(arg.type, Scalar):
@@ -147,7 +166,8 @@ def _trial(profile: LLVMProfile, node: Intrinsic) -> str:
         body = [f"  %r = {call}", f"  ret {kind} %r"]
     else:
         kind, body = "void", [f"  {call}", "  ret void"]
-    lines += [f"define {kind} @trial({', '.join(parameters)}) {{", *body, "}"]
+    for function in ("trial",) if node.name == "inline.llvm" else ("trial", "again"):
+        lines += [f"define {kind} @{function}({', '.join(parameters)}) {{", *body, "}"]
     return "\n".join(lines) + "\n"
 
 
@@ -160,15 +180,53 @@ def _literal(arg: Const) -> str:
 
 @lru_cache(maxsize=1024)
 def _tried(triple: str, cpu: str, features: str, name: str, text: str) -> str:
-    command = [sys.executable, "-c", _TRIAL, triple, cpu, features, name]
     try:
-        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=_SECONDS, check=False)
+        done = _apart(_TRIAL, text, triple, cpu, features, name)
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         return f"it could not be tried out, which takes a Python process of its own ({error})"
-    if done.returncode == 0:
-        return ""
-    said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+    return "" if done.returncode == 0 else _said(done.stderr)
+
+
+def _apart(program: str, text: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """Run a program that LLVM may end, with a module's text."""
+    command = [sys.executable, "-c", program, *arguments]
+    return subprocess.run(command, input=text.encode(), capture_output=True, timeout=_SECONDS, check=False)
+
+
+def _said(stderr: bytes) -> str:
+    """What LLVM said last, in one line."""
+    said = [line.strip() for line in stderr.decode("utf-8", "replace").splitlines() if line.strip()]
     found = next((line for line in said if "error:" in line.lower()), said[0] if said else "LLVM ended the process")
     if "Assertion" in found:
         return "LLVM does not take these operands for it"
-    return re.sub(r"^(<[^>]*>:\d+:\d+: )?(LLVM ERROR|error): ", "", found)
+    found = re.sub(r"^(<[^>]*>:\d+:\d+: )?(LLVM ERROR|error): ", "", found)
+    again = " (the compiler may copy the assembly; names of its own end in ${:uid})"
+    return found + (again if "already defined" in found else "")
+
+
+# ---- kernels with assembly ---------------------------------------------------------------------
+
+
+def has_assembly(text: str) -> bool:
+    """Whether a module's text has inline assembly in it."""
+    return ' asm "' in text or ' asm sideeffect "' in text
+
+
+def object_apart(profile: LLVMProfile, level: int, text: str) -> bytes:
+    """The object of an optimised module, made by a process that LLVM may end.
+
+    Raises
+    ------
+    CompileError
+        With what LLVM said.
+    """
+    try:
+        done = _apart(_OBJECT, text, profile.triple, profile.cpu, profile.features, str(level))
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        raise CompileError(f"a kernel with assembly takes a Python process of its own to compile ({error})") from None
+    if done.returncode:
+        raise CompileError(
+            f"sterna.inline_asm: {_said(done.stderr)}",
+            hint="alone it compiles; give it fewer registers, or less to stand beside",
+        )
+    return done.stdout
