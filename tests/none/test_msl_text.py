@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -238,3 +241,20 @@ def test_no_session_is_in_the_text():
 def test_unknown_architecture():
     with pytest.raises(ValueError, match="known: msl"):
         everything.build(*SIGNATURE, target="metal-gpu7")
+
+
+def test_no_compiler_has_to_be_installed(tmp_path):
+    file = tmp_path / "plain.py"
+    file.write_text(
+        "import sys\n"
+        "sys.modules['llvmlite'] = None\n"
+        "import sterna\n\n"
+        "@sterna.kernel\n"
+        "def k(x):\n"
+        "    x[0] = 1.0\n\n"
+        "print(len(k.build('float32[:]', target='metal').image.payloads['msl']))\n",
+        encoding="utf-8",
+    )
+    environment = {**os.environ, "STERNA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, str(file)], env=environment, capture_output=True, text=True, check=True)
+    assert int(done.stdout) > 500
