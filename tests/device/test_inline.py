@@ -14,7 +14,7 @@ def bits(x):
     return np.int32(sterna.popc(np.int32(x)))
 
 
-@sterna.device_override(bits, target=("cpu", "cuda"))
+@sterna.device_override(bits, target=("cpu", "cuda", "opencl"))
 def bits_by_name(x):
     return sterna.intrinsic("llvm.ctpop.i32", np.int32, np.int32(x))
 

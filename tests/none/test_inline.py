@@ -50,10 +50,12 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("target", ["cpu", "cuda-sm_90"])
+@pytest.mark.parametrize("target", ["cpu", "cuda-sm_90", "opencl"])
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_llvm_would_not_survive_is_an_error(make_module, case, target):
     expression, message = REFUSED[case]
+    if target == "opencl" and "asm" in expression:
+        message += "|OpenCL has no inline assembly"
     kernel = kernel_with(make_module, expression)
     with pytest.raises(CompileError, match=message) as caught:
         kernel.build("int64[:]", "int", target=target)

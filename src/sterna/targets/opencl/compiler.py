@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import llvmlite.binding as llvm
 
 from sterna.abi import STATE_WORDS
+from sterna.compiler.codegen.llvm.inline import problem_of
 from sterna.compiler.codegen.llvm.module import entry_symbol
 from sterna.compiler.codegen.simt.entry import SimtContext, emit_entry
 from sterna.compiler.codegen.simt.stepped import emit_stepped
@@ -87,6 +88,10 @@ class OpenclCompiler:
         }
         code = emit_spirv(final, PROFILE.triple, level)
         return {"spirv": code}, facts, texts
+
+    def inline_problem(self, call: ir.Intrinsic, target: Target) -> str:
+        """Why an LLVM intrinsic or inline assembly cannot be compiled; empty if it can."""
+        return "OpenCL has no inline assembly" if call.name == "inline.asm" else problem_of(PROFILE, call)
 
 
 COMPILER = OpenclCompiler()
