@@ -33,7 +33,7 @@ def everything(f4: Any, f2: Any, n4: Any, n2: Any, i8: Any, i1: Any, u2: Any, u8
     n4[i] = R.normal()
     n2[i] = R.normal(np.float16)
     i8[i] = R.integers(-5, 7)
-    i1[i] = R.integers(100, dtype=np.int8)
+    i1[i] = R.integers(100, dtype=i1.dtype)
     u2[i] = R.integers(5, 2**16, np.uint16)
     u8[i] = R.integers(3, u8[i], np.uint64)
 
@@ -275,9 +275,52 @@ def test_a_range_may_be_the_whole_type(place: Place, dtype: str, low: int, high:
     assert high - low == 1 or len(np.unique(out)) > 16
 
 
-@pytest.mark.parametrize("call", ["uniform(sterna.int32)", "normal(sterna.complex64)", "bits(sterna.int8)",
-                                  "integers(0, 2, sterna.float32)"])  # fmt: skip
-def test_other_types_are_refused(place: Place, make_module: Any, call: str) -> None:
-    source = f"import sterna\n@sterna.kernel\ndef k(x):\n    x[0] = sterna.random.{call}\n"
-    with pytest.raises(CompileError, match=rf"random\.{call.partition('(')[0]} gives"):
-        place.over(make_module(source).k, 1, np.zeros(1, np.float32))
+def test_a_range_of_words_that_the_type_does_not_hold(place: Place) -> None:
+    @sterna.kernel
+    def drawn(out: Any, ends: Any) -> None:
+        out[sterna.grid(1)] = sterna.random.integers(ends[0], ends[1], out.dtype)
+
+    ends, out = np.array([2**63 - 9, 2**63], np.uint64), np.zeros(64, np.int64)
+    place.over(drawn, 64, out, ends)
+    assert all(2**63 - 9 <= int(x) < 2**63 for x in out)
+    assert len(np.unique(out)) == 9
+    with pytest.raises(ValueError, match="reaches beyond the dtype"):
+        place.over(drawn, 1, out, ends + np.uint64(1))
+
+
+REFUSED = {
+    "uniform(sterna.int32)": "gives float32, float64 or float16, given class int32",
+    "normal(sterna.complex64)": "gives float32, float64 or float16, given class complex64",
+    "bits(sterna.int8)": "gives uint32 or uint64, given class int8",
+    "integers(0, 2, sterna.float32)": "gives signed and unsigned integers of 8 to 64 bits, given class float32",
+    "integers(2.5)": ": the range is given by integers, given (Python )?float",
+    "integers(0, x[0])": ": the range is given by integers, given float32",
+}
+
+
+@pytest.mark.parametrize("call", REFUSED)
+def test_what_is_refused(place: Place, make_module: Any, call: str) -> None:
+    source = f"import sterna\n@sterna.kernel\ndef k(x):\n    x[0] = 1 + sterna.random.{call}\n"
+    module = make_module(source)
+    with pytest.raises(CompileError, match=rf"random\.{call.partition('(')[0]}( )?{REFUSED[call]}") as caught:
+        place.over(module.k, 1, np.zeros(1, np.float32))
+    location = caught.value.location  # the interpreter's error has a traceback of Python's
+    if location is not None:
+        assert location.filename == module.__file__
+        assert (location.line, location.text[location.column : location.end_column]) == (4, f"sterna.random.{call}")
+
+
+def test_an_empty_range_is_reported_where_it_was_asked_for(device: Place, make_module: Any) -> None:
+    """Each call has its own line, though all are compiled from one function of the language."""
+    source = (
+        "import sterna\ndef draw(n):\n    return sterna.random.integers(n)  # 1\n@sterna.kernel\ndef k(x, n):\n"
+        "    x[0] = draw(n[0])\n    x[1] = sterna.random.integers(n[1])  # 2\n    x[2] = sterna.random.integers(\n"
+        "        0, n[2])\n"
+    )
+    kernel = make_module(source).k
+    for n, line, function in ((0, 3, "draw"), (1, 7, "k"), (2, 8, "k")):
+        ends = np.ones(3, np.int64)
+        ends[n] = 0
+        with pytest.raises(ValueError, match="low must be below high") as caught:
+            device.over(kernel, 1, np.zeros(3, np.int64), ends)
+        assert (caught.value.line, caught.value.function) == (line, function)

@@ -361,8 +361,14 @@ def _generator(thread: DeviceThread, start: Callable[[Any], None]) -> Any:
     return thread.generator
 
 
-def _refuse(thread: DeviceThread, message: str) -> Any:
-    raise CompileError(message)
+def _refuse(thread: DeviceThread, message: str, given: Any) -> Any:
+    shown = f"class {given.__name__}" if isinstance(given, type) else type(given).__name__
+    raise CompileError(f"{message}, given {shown}")
+
+
+def _need_integer(thread: DeviceThread, message: str, value: Any) -> Any:
+    if not isinstance(value, int | np.integer | np.bool_):
+        _refuse(thread, message, value)
 
 
 def _inbounds(thread: DeviceThread) -> Any:
@@ -402,4 +408,5 @@ _TABLE: dict[str, Callable[..., Any]] = {
     "popc": _popc, "clz": _clz, "ffs": _ffs, "brev": _brev, "mul_hi": _mul_hi, "fma": _fma, "rsqrt": _rsqrt,
     "cbrt": _cbrt, "selp": _selp, "inbounds": _inbounds, "intrinsic": _instruction, "inline_asm": _instruction,
     "state.seed": _seed, "state.thread": _number, "state.generator": _generator, "state.refuse": _refuse,
+    "state.need_integer": _need_integer,
 }  # fmt: skip

@@ -41,7 +41,9 @@ STATE_WORDS = 10
 _THREAD, _BLOCK, _KEY, _LEFT, _WORDS = 0, 2, 4, 6, 7
 _LOW = uint64(0xFFFFFFFF)
 _HALF = uint64(32)
-_EMPTY = "random.integers: low must be below high, and not below 0 for unsigned types"
+_EMPTY = "random.integers: low must be below high, and n above 0"
+_BEYOND = "random.integers: the range reaches beyond the dtype"
+_NO_INTEGER = "random.integers: the range is given by integers"
 _SQRT2, _HALF_LN2 = math.sqrt(2), math.log(2) / 2
 _ATANH_64 = tuple(1 / n for n in range(21, 1, -2))
 _ATANH_32 = _ATANH_64[-4:]
@@ -131,7 +133,7 @@ def bits(dtype: Any = uint32) -> Any:
         return _word()
     if dtype == uint64:
         return _two_words()
-    return state.refuse("random.bits gives uint32 or uint64")
+    return state.refuse("random.bits gives uint32 or uint64", dtype)
 
 
 @device_function
@@ -149,7 +151,7 @@ def uniform(dtype: Any = float32) -> Any:
         return float64(_two_words() >> uint64(11)) * float64(2.0**-53)
     if dtype == float16:
         return float16(float32(_word() >> uint32(21)) * float32(2.0**-11))
-    return state.refuse("random.uniform gives float32, float64 or float16")
+    return state.refuse("random.uniform gives float32, float64 or float16", dtype)
 
 
 @device_function
@@ -171,7 +173,7 @@ def normal(dtype: Any = float32) -> Any:
         return _normal64(_two_words(), _two_words())
     if dtype == float16:
         return float16(_normal32(_word(), _word()))
-    return state.refuse("random.normal gives float32, float64 or float16")
+    return state.refuse("random.normal gives float32, float64 or float16", dtype)
 
 
 @device_function
@@ -239,40 +241,61 @@ def integers(low: Any, high: Any = None, dtype: Any = int64) -> Any:
         If the range is empty or reaches beyond `dtype`.
     """
     if high is None:
-        return _integer(dtype(0), low, dtype)
+        state.need_integer(_NO_INTEGER, low)
+        if low <= 0:
+            raise ValueError(_EMPTY)
+        if _is_beyond(0, low, dtype):
+            raise ValueError(_BEYOND)
+        return _integer(0, low, dtype)
+    state.need_integer(_NO_INTEGER, low)
+    state.need_integer(_NO_INTEGER, high)
+    if low >= high:
+        raise ValueError(_EMPTY)
+    if _is_beyond(low, high, dtype):
+        raise ValueError(_BEYOND)
     return _integer(low, high, dtype)
+
+
+@device_function
+def _is_beyond(low: Any, high: Any, dtype: Any) -> Any:
+    """Whether a range that is not empty reaches beyond a type."""
+    if dtype == uint64:
+        return low < 0
+    if dtype == int64:
+        return high - 1 > 2**63 - 1  # only a uint64 is
+    if dtype == int32:
+        return low < -(2**31) or high - 1 > 2**31 - 1
+    if dtype == int16:
+        return low < -(2**15) or high - 1 > 2**15 - 1
+    if dtype == int8:
+        return low < -(2**7) or high - 1 > 2**7 - 1
+    if dtype == uint32:
+        return low < 0 or high - 1 > 2**32 - 1
+    if dtype == uint16:
+        return low < 0 or high - 1 > 2**16 - 1
+    if dtype == uint8:
+        return low < 0 or high - 1 > 2**8 - 1
+    return state.refuse("random.integers gives signed and unsigned integers of 8 to 64 bits", dtype)
 
 
 @device_function
 def _integer(low: Any, high: Any, dtype: Any) -> Any:
     if dtype == uint64:
-        if low < 0 or low >= high:
-            raise ValueError(_EMPTY)
         return uint64(low) + _below64(uint64(high) - uint64(low))
-    if low >= high:
-        raise ValueError(_EMPTY)
     if dtype == int64:
         return int64(low) + int64(_below64(uint64(int64(high) - int64(low))))
+    number = int64(low) + int64(_below32(uint64(int64(high) - int64(low))))
     if dtype == int32:
-        return _narrow(low, high, int32, -(2**31), 2**31)
+        return int32(number)
     if dtype == int16:
-        return _narrow(low, high, int16, -(2**15), 2**15)
+        return int16(number)
     if dtype == int8:
-        return _narrow(low, high, int8, -(2**7), 2**7)
+        return int8(number)
     if dtype == uint32:
-        return _narrow(low, high, uint32, 0, 2**32)
+        return uint32(number)
     if dtype == uint16:
-        return _narrow(low, high, uint16, 0, 2**16)
-    if dtype == uint8:
-        return _narrow(low, high, uint8, 0, 2**8)
-    return state.refuse("random.integers gives signed and unsigned integers of 8 to 64 bits")
-
-
-@device_function
-def _narrow(low: Any, high: Any, dtype: Any, least: Any, beyond: Any) -> Any:
-    if low < least or high > beyond:
-        raise ValueError("random.integers: the range reaches beyond the type")
-    return dtype(int64(low) + int64(_below32(uint64(int64(high) - int64(low)))))
+        return uint16(number)
+    return uint8(number)
 
 
 @device_function

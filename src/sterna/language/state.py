@@ -6,7 +6,7 @@ from typing import Any
 
 from sterna.language.context import intrinsic
 
-__all__ = ["generator", "refuse", "seed", "thread"]
+__all__ = ["generator", "need_integer", "refuse", "seed", "thread"]
 
 
 @intrinsic("state.seed", "uint64")
@@ -35,5 +35,18 @@ def generator(start: Any) -> Any:
 
 
 @intrinsic("state.refuse", "none")
-def refuse(message: Any) -> Any:
-    """End the compilation with `message`, a constant, if this call is part of the code that is compiled."""
+def refuse(message: Any, given: Any) -> Any:
+    """End the compilation, if this call is part of the code that is compiled, at the line of the user's call.
+
+    Parameters
+    ----------
+    message : str
+        What is allowed, a constant.
+    given : object
+        What was given instead; the error says what it is.
+    """
+
+
+@intrinsic("state.need_integer", "none")
+def need_integer(message: Any, value: Any) -> Any:
+    """End the compilation as `refuse` does, unless `value` is an integer."""

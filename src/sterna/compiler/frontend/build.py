@@ -110,6 +110,8 @@ class Specialisation:
         IR parameters: the run-time parts of the arguments.
     returns : Type or None
         Inferred so far.
+    site : SiteRef or None
+        Where its failures are reported, if not at its own statements.
     """
 
     owner: int
@@ -126,6 +128,7 @@ class Specialisation:
     raises: bool = False
     callees: tuple[str, ...] = ()
     returns_pybool: bool = True
+    site: SiteRef | None = None
     hidden: Env = field(default_factory=dict)
     current: Frame | None = None
     relies_on: set[Specialisation] = field(default_factory=set)
@@ -225,9 +228,13 @@ class Build:
         count = self._taken[base] = self._taken.get(base, -1) + 1
         return f"{base}.s{count}" if count else base
 
-    def error_site(self, exception: str, message: str, owner: int, statement: int, line: int) -> int:
+    def is_language(self, owner: int) -> bool:
+        """Whether a function is part of the language: what is wrong with its use is said at the user's call."""
+        return str(self.scan.functions[owner].function.__module__).startswith("sterna.language.")
+
+    def error_site(self, exception: str, message: str, place: SiteRef) -> int:
         """Index of an error site; equal sites share one."""
-        site = ErrorSite(exception, message, SiteRef(owner, statement, line))
+        site = ErrorSite(exception, message, place)
         return self.sites.setdefault(site, len(self.sites))
 
     def static_expr(self, frame: Frame, value: Static) -> Expr | None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sterna.compiler.frontend.recursion import MESSAGE, count_depth, depth_limit, recursive_functions
-from sterna.compiler.ir.nodes import Atomic, Element, ErrorSite, Function, Module, Raise, Store, View
+from sterna.compiler.ir.nodes import Atomic, Element, ErrorSite, Function, Module, Raise, SiteRef, Store, View
 from sterna.compiler.ir.rewrite import Node, rewrite_function, walk_function
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _limited(build: Build, spec: Specialisation, function: Function, recursive: 
     line, site = first.lineno - build.first_line(spec.owner), None
     if function.name in recursive:
         ordinal = build.statement_ordinal(spec.owner, first)
-        site = build.error_site("RecursionError", MESSAGE, spec.owner, ordinal, line)
+        site = build.error_site("RecursionError", MESSAGE, SiteRef(spec.owner, ordinal, line))
     return count_depth(function, recursive, limit, site, line)
 
 

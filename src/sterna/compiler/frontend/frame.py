@@ -39,6 +39,7 @@ from sterna.compiler.ir.nodes import (
     Local,
     MakeTuple,
     Raise,
+    SiteRef,
     Stmt,
     Unary,
     While,
@@ -114,12 +115,24 @@ class Frame:
     # ---- places and errors ----
 
     def fail(self, node: ast.AST, message: str, hint: str = "") -> NoReturn:
-        """Raise a `CompileError` at `node`."""
-        fail(self.place, node, message + self._called_with(), hint)
+        """Raise a `CompileError` at `node`; in a function of the language, at the user's call of it."""
+        blamed, inner = self._blamed()
+        fail(blamed.place, node if blamed is self else blamed.node, message + inner._called_with(), hint)
 
     def unsupported(self, node: ast.AST, message: str, hint: str = "") -> NoReturn:
-        """Raise an `UnsupportedError` at `node`."""
-        unsupported(self.place, node, message + self._called_with(), hint)
+        """Raise an `UnsupportedError` at `node`; in a function of the language, at the user's call of it."""
+        blamed, inner = self._blamed()
+        unsupported(blamed.place, node if blamed is self else blamed.node, message + inner._called_with(), hint)
+
+    def _blamed(self) -> tuple[Frame, Frame]:
+        """The innermost frame of the user's code, and what it calls; this frame twice if it is, or there is none."""
+        inner = self
+        if self.build.is_language(self.spec.owner):
+            for spec in reversed(self.build.stack):
+                if spec.current is not None and not self.build.is_language(spec.owner):
+                    return spec.current, inner
+                inner = spec.current or inner
+        return self, self
 
     def _called_with(self) -> str:
         """What a device function was called with, for errors in it."""
@@ -136,7 +149,19 @@ class Frame:
     def error_site(self, exception: str, message: str) -> int:
         """Index of an error site at the current statement."""
         self.raises = True
-        return self.build.error_site(exception, message, self.spec.owner, self.statement, self.line)
+        return self.build.error_site(exception, message, self.spec.site or self._here())
+
+    def site_of_call(self, owner: int, tree: ast.AST) -> SiteRef | None:
+        """Where failures in a function that is called here are reported, if that is not in the function itself.
+
+        Those of the language are reported at the user's call; of one that may fail each call has its own code.
+        """
+        if not self.build.is_language(owner) or not any(isinstance(n, ast.Raise) for n in ast.walk(tree)):
+            return None
+        return self.spec.site if self.build.is_language(self.spec.owner) else self._here()
+
+    def _here(self) -> SiteRef:
+        return SiteRef(self.spec.owner, self.statement, self.line)
 
     def index_check(self) -> int | None:
         """The error index of a checked access here, or None where checks are off."""

@@ -219,13 +219,14 @@ def _specialised(
     if closure is not None:
         made = Closure(closure.node, closure.owner, closure.name, None, scope, closure.outer_names, ())
         hidden = flat.hidden(closure, scope, "", made)
-    key = (id(tree), owner, tuple((name, k) for name, (k, _) in taken.items()), tuple(hidden))
+    site = frame.site_of_call(owner, tree)
+    key = (id(tree), owner, tuple((name, k) for name, (k, _) in taken.items()), tuple(hidden), site)
     spec = build.specialisations.get(key)
     if spec is None:
         arguments = {name: value for name, (_, value) in taken.items()}
         own = own_names(tree)
         spec = Specialisation(
-            owner, tree, build.unique(nested, owner), shown, arguments, tuple(flat.params), own | outer
+            owner, tree, build.unique(nested, owner), shown, arguments, tuple(flat.params), own | outer, site=site
         )
         spec.hidden = {name: slot for name, slot in scope.items() if name not in own}
         build.specialisations[key] = spec

@@ -7,10 +7,10 @@ import ast
 from sterna.compiler.frontend.frame import Frame
 from sterna.compiler.frontend.functions import specialisation_of
 from sterna.compiler.frontend.rules import language_rule
-from sterna.compiler.frontend.values import Rt, Static, Value
+from sterna.compiler.frontend.values import Rt, Value, describe, runtime_expr, static_text
 from sterna.compiler.ir.nodes import Binary, Cast, Const, Expr, Intrinsic
 from sterna.compiler.passes.start_generator import GENERATOR, GENERATOR_TYPE
-from sterna.types import PYINT, UINT64
+from sterna.types import NONE, PYINT, UINT64, Scalar
 
 
 @language_rule("state.seed", 0)
@@ -41,7 +41,16 @@ def _generator(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
     return Rt(Intrinsic(GENERATOR, (), GENERATOR_TYPE, (start,)))
 
 
-@language_rule("state.refuse", 1)
+@language_rule("state.refuse", 2)
 def _refuse(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
-    message = args[0].value if isinstance(args[0], Static) else ""
-    frame.fail(node, str(message))
+    frame.fail(node, f"{static_text(args[0])}, given {describe(args[1])}")
+
+
+@language_rule("state.need_integer", 2)
+def _need_integer(frame: Frame, node: ast.AST, args: list[Value]) -> Value:
+    expr = runtime_expr(args[1])
+    kind = expr.type.kind if expr is not None and isinstance(expr.type, Scalar) else ""
+    if kind not in ("b", "i", "u"):
+        hint = "write int(…) to drop a fraction" if kind == "f" else ""
+        frame.fail(node, f"{static_text(args[0])}, given {describe(args[1])}", hint)
+    return Rt(Const(None, NONE))
