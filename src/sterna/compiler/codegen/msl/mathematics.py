@@ -22,7 +22,7 @@ __all__ = ["emit_complex", "emit_math", "is_math"]
 
 _PRECISE = (
     "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "exp", "exp2",
-    "log", "log2", "log10", "sqrt", "rsqrt", "atan2", "pow", "fmod",
+    "log", "log2", "log10", "sqrt", "rsqrt", "atan2", "pow",
 )  # fmt: skip
 """Functions that Metal has in two precisions."""
 _EXACT = ("floor", "ceil", "trunc", "rint", "fabs", "fmin", "fmax", "fma", "copysign", "isnan", "isinf", "isfinite")
@@ -32,7 +32,7 @@ _SYNONYMS = {
     "arccosh": "acosh", "arctanh": "atanh",
 }  # fmt: skip
 _HELPERS = {
-    "hypot": "float_hypot", "log1p": "float_log1p", "expm1": "float_expm1", "cbrt": "float_cbrt",
+    "hypot": "float_hypot", "fmod": "float_fmod", "log1p": "float_log1p", "expm1": "float_expm1", "cbrt": "float_cbrt",
     "remainder": "float_remainder", "nextafter": "float_next", "minimum": "float_minimum", "maximum": "float_maximum",
     "sign": "float_sign", "ldexp": "float_ldexp", "mantissa": "float_mantissa", "exponent": "float_exponent",
     "floor_divide": "float_floor_divide", "mod": "float_modulo", "erf": "float_erf", "erfc": "float_erfc",

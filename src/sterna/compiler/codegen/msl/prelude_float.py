@@ -50,12 +50,29 @@ static ulong float_to_ulong(float x)
     if (x >= 9223372036854775808.0f) return ulong(float_to_long(x - 9223372036854775808.0f)) ^ 0x8000000000000000UL;
     return ulong(float_to_long(x));
 }""",
+    "float_fmod": """\
+// Exact, unlike x - y * trunc(x / y): long division of the fractions, 40 bits at a time.
+static float float_fmod(float x, float y)
+{
+    const uint a = as_type<uint>(x) & 0x7fffffffu, b = as_type<uint>(y) & 0x7fffffffu;
+    if (a >= 0x7f800000u || b > 0x7f800000u || b == 0u) return x != x ? x : y != y ? y : NAN;
+    if (a < b) return x;
+    int left = int(a >> 23 ? a >> 23 : 1u), power = int(b >> 23 ? b >> 23 : 1u);
+    const ulong size = b >> 23 ? (b & 0x7fffffu) | 0x800000u : b;
+    ulong rest = (a >> 23 ? (a & 0x7fffffu) | 0x800000u : a) % size;
+    for (left -= power; left > 0 && rest != 0; left -= 40) rest = (rest << (left < 40 ? left : 40)) % size;
+    if (rest == 0) return metal::copysign(0.0f, x);
+    int up = int(metal::clz(uint(rest))) - 8;
+    up = up < power - 1 ? up : power - 1;
+    const uint bits = (uint(rest) << up) + (uint(power - 1 - up) << 23);
+    return as_type<float>((as_type<uint>(x) & 0x80000000u) | bits);
+}""",
     "float_floor_divide": """\
 // As NumPy and CPython have it.
 static float float_floor_divide(float x, float y)
 {
     if (y == 0.0f) return x / y;
-    const float rest = precise::fmod(x, y);
+    const float rest = float_fmod(x, y);
     float quotient = (x - rest) / y;
     if (rest != 0.0f && (y < 0.0f) != (rest < 0.0f)) quotient -= 1.0f;
     if (quotient == 0.0f) return metal::copysign(0.0f, x / y);
@@ -65,7 +82,7 @@ static float float_floor_divide(float x, float y)
     "float_modulo": """\
 static float float_modulo(float x, float y)
 {
-    const float rest = precise::fmod(x, y);
+    const float rest = float_fmod(x, y);
     if (y == 0.0f) return rest;
     if (rest == 0.0f) return metal::copysign(0.0f, y);
     return (y < 0.0f) != (rest < 0.0f) ? rest + y : rest;
@@ -199,7 +216,7 @@ static float float_remainder(float x, float y)
     if (x != x || y != y || metal::fabs(x) == INFINITY || y == 0.0f) return x != x ? x : y != y ? y : NAN;
     const float size = metal::fabs(y);
     if (size == INFINITY) return x;
-    float rest = metal::fabs(size < 1.70141183e+38f ? precise::fmod(x, 2.0f * size) : x);
+    float rest = metal::fabs(size < 1.70141183e+38f ? float_fmod(x, 2.0f * size) : x);
     if (size < 2.3509887e-38f ? rest + rest > size : rest > 0.5f * size) {
         rest -= size;
         if (size < 2.3509887e-38f ? rest + rest >= size : rest >= 0.5f * size) rest -= size;
