@@ -216,7 +216,7 @@ class Kernel:
         return _build(self._dispatcher.request_for(find_target(target), over, types))
 
     def explain_cache(self) -> CacheReport:
-        """Where each specialisation of this process came from: hit, miss and why, or why not storable."""
+        """Where the (latest 1024) specialisations came from: hit, miss and why, or why not storable."""
         return CacheReport(self.function.__qualname__, tuple(self._dispatcher.events))
 
     def inspect_types(self, file: TextIO | None = None) -> None:

@@ -138,7 +138,10 @@ def type_of(value: Any) -> Type:
         try:
             return from_dtype(value.dtype) if value.dtype.names is None else array_type(np.asarray(value))
         except KeyError:
-            raise TypeError(f"NumPy scalars of dtype {value.dtype} are not supported") from None
+            raise TypeError(
+                f"NumPy scalars of dtype {value.dtype} are not supported; allowed are bool, (u)int8-64, float16/32/64 "
+                "and complex64/128"
+            ) from None
     if getattr(cls, "__sterna_array__", False):
         return array_type(value)
     if isinstance(value, enum.Enum) and not isinstance(value, int):

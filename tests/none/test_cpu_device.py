@@ -409,7 +409,7 @@ def test_standard_output_may_launch_kernels_that_print(monkeypatch: pytest.Monke
 def test_devices_by_name() -> None:
     cpu = RUNTIME.device(0)
     assert devices.device() is devices.device("cpu") is devices.device("cpu:0") is cpu
-    assert devices.devices() == [cpu]
+    assert [device for device in devices.devices() if device.target.name == "cpu"] == [cpu]
     assert devices.device_of(cpu) is cpu
     assert cpu.limits.max_threads == 1024
     for name in ("cpu:1", "cpu:x", "gpu", ""):

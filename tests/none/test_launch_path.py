@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sterna
-from sterna.errors import LaunchError
+from sterna.errors import LaunchError, SignatureError
 from sterna.runtime.config import launch_key
 from sterna.runtime.signature import adapt_argument, are_plain, argument_key
 
@@ -63,3 +63,20 @@ def test_addresses(array):
 
     packed = ArgumentPacker("k", ("x",), (type_of(array),)).pack((array,))
     assert int.from_bytes(packed[:8], "little") == array.__array_interface__["data"][0]
+
+
+@sterna.kernel
+def given(x, value):
+    x[0] = 1 if value is None else 2
+
+
+@pytest.mark.parametrize(
+    "value", [np.longdouble(1), np.datetime64("2020"), np.str_("a")], ids=lambda value: str(value.dtype)
+)
+def test_a_scalar_that_no_kernel_takes_is_named(value):
+    with pytest.raises(SignatureError, match=r"kernel given: argument value: NumPy scalars of dtype .* allowed are"):
+        given[1, 1](np.zeros(1), value)
+
+
+def test_the_history_of_a_kernel_is_bounded():
+    assert given._dispatcher.events.maxlen

@@ -8,6 +8,7 @@ the image in memory or in a store, or ask the compiler (a callback, I1), then li
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType
@@ -33,6 +34,7 @@ from sterna.types import OPAQUE, TYPE_TAG, ArrayType, StructType, TupleType, Typ
 __all__ = ["CompileRequest", "Dispatcher", "Specialisation"]
 
 _KEPT_PER_SIGNATURE = 8
+_KEPT_EVENTS = 1024
 
 
 @frozen
@@ -124,7 +126,7 @@ class Dispatcher:
     def __init__(self, function: FunctionType, names: Sequence[str], options: CompileOptions, compile: Compile) -> None:
         self.function, self.names, self.options = function, tuple(names), options
         self.name = function.__qualname__
-        self.events: list[CacheEvent] = []
+        self.events: deque[CacheEvent] = deque(maxlen=_KEPT_EVENTS)
         self._compile = compile
         self._lock = threading.RLock()
         self.epoch: object = object()
@@ -147,7 +149,11 @@ class Dispatcher:
         types_of : callable
             Gives their types; called on the slow path only.
         """
-        keys = [argument_key(arg) for arg in args]
+        try:
+            keys = [argument_key(arg) for arg in args]
+        except TypeError:
+            types_of(args)  # says which argument of which kernel it is
+            raise
         where, axes, known, last = self._last  # most launches are like the one before: nothing to hash then
         if last is not None and where is device and axes == over and known == keys and last.scan.holds():
             return last
