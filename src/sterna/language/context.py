@@ -59,11 +59,21 @@ def perform(name: str, *args: Any, **kwargs: Any) -> Any:
     """
     table = _STATE.table
     if table is None:
-        shown = name.replace("thread_idx", "threadIdx").replace("block_idx", "blockIdx")
-        shown = shown.replace("block_dim", "blockDim").replace("grid_dim", "gridDim")
-        call = shown if "Idx." in shown or "Dim." in shown or name in ("laneid", "warpsize") else f"{shown}()"
-        raise DeviceOnlyError(f"{call} runs on the device only; call it from a kernel, or use sterna.interpret")
+        raise DeviceOnlyError(f"{_shown(name)} runs on the device only; call it from a kernel, or use sterna.interpret")
     return table[name](*args, **kwargs)
+
+
+_VALUES = {
+    "thread_idx": "threadIdx", "block_idx": "blockIdx", "block_dim": "blockDim", "grid_dim": "gridDim",
+    "laneid": "laneid", "warpsize": "warpsize",
+}  # fmt: skip
+"""Operation that is read, not called → its name in Python."""
+
+
+def _shown(name: str) -> str:
+    """An operation as a program writes it."""
+    first, dot, rest = name.partition(".")
+    return f"{_VALUES[first]}{dot}{rest}" if first in _VALUES else f"{name}()"
 
 
 def intrinsic(name: str, result: str) -> Callable[[F], F]:

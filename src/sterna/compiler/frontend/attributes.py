@@ -243,19 +243,41 @@ def array_field(frame: Frame, node: ast.AST, expr: Expr, t: ArrayType, name: str
 
 
 def _scalar_attribute(frame: Frame, node: ast.AST, value: Rt, t: Scalar, name: str) -> Value:
-    if name in ("real", "imag"):
-        if t.kind == "c":
-            part = Scalar("f", t.bits // 2, t.weak)
-            return Rt(Intrinsic(f"complex.{name}", (value.expr,), part))
-        if name == "real":
-            return Rt(value.expr, value.pybool, value.nonneg)
-        return Rt(frame.cast(Const(0, PYINT), t, node))
-    if name == "dtype" and not t.weak:
-        return Static(to_dtype(t))
-    if name == "value" and isinstance(value.expr, HostRef):
-        return value
+    part = _SCALAR_PARTS.get(name)
+    found = None if part is None else part(frame, node, value, t)
+    if found is not None:
+        return found
     if name in _SCALAR_METHODS:
         return BoundMethod(frame.stable(value), name)
-    if name == "T":
-        return value
     frame.fail(node, f"a number ({float_type(t) if t.kind == 'e' else t}) has no attribute {name!r} in device code")
+
+
+def _real(frame: Frame, node: ast.AST, value: Rt, t: Scalar) -> Value:
+    if t.kind == "c":
+        return Rt(Intrinsic("complex.real", (value.expr,), Scalar("f", t.bits // 2, t.weak)))
+    return Rt(value.expr, value.pybool, value.nonneg)
+
+
+def _imag(frame: Frame, node: ast.AST, value: Rt, t: Scalar) -> Value:
+    if t.kind == "c":
+        return Rt(Intrinsic("complex.imag", (value.expr,), Scalar("f", t.bits // 2, t.weak)))
+    return Rt(frame.cast(Const(0, PYINT), t, node))
+
+
+def _dtype(frame: Frame, node: ast.AST, value: Rt, t: Scalar) -> Value | None:
+    return None if t.weak else Static(to_dtype(t))
+
+
+def _value(frame: Frame, node: ast.AST, value: Rt, t: Scalar) -> Value | None:
+    """Of a `sterna.Global`."""
+    return value if isinstance(value.expr, HostRef) else None
+
+
+def _itself(frame: Frame, node: ast.AST, value: Rt, t: Scalar) -> Value:
+    return value
+
+
+_SCALAR_PARTS: dict[str, Callable[[Frame, ast.AST, Rt, Scalar], Value | None]] = {
+    "real": _real, "imag": _imag, "dtype": _dtype, "value": _value, "T": _itself,
+}  # fmt: skip
+"""Attribute of a number → its value, or None where this number has none."""

@@ -6,6 +6,7 @@ are computed in float32.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sterna.compiler.codegen.msl.code import call
@@ -85,19 +86,36 @@ def emit_math(e: FunctionEmitter, node: Intrinsic, args: tuple[str, ...]) -> str
 
 def emit_complex(e: FunctionEmitter, node: Intrinsic, z: str) -> str:
     """Emit a function of one complex number."""
-    name = node.name.rpartition(".")[2]
-    if name in ("abs", "absolute", "fabs"):
-        return e.helper("complex_abs", z)
-    if name in ("phase", "angle"):
-        return e.helper("complex_phase", z)
-    z = e.code.atom("float2", z)
-    if name in ("real", "imag"):
-        return f"{z}.{'x' if name == 'real' else 'y'}"
-    if name in ("conj", "conjugate"):
-        return f"float2({z}.x, -{z}.y)"
-    if name in ("isnan", "isinf", "isfinite"):
-        sign = "&&" if name == "isfinite" else "||"
-        return f"(metal::{name}({z}.x) {sign} metal::{name}({z}.y))"
-    if name not in _COMPLEX_FUNCTIONS:
+    emit = _COMPLEX.get(node.name.rpartition(".")[2])
+    if emit is None:
         raise UnsupportedError(f"operation {node.name!r} on complex64")
-    return e.helper(f"complex_{name}", z)
+    return emit(e, z)
+
+
+ComplexEmit = Callable[["FunctionEmitter", str], str]
+
+
+def _helper(name: str) -> ComplexEmit:
+    return lambda e, z: e.helper(name, z)
+
+
+def _function(name: str) -> ComplexEmit:
+    return lambda e, z: e.helper(name, e.code.atom("float2", z))
+
+
+def _parts(template: str) -> ComplexEmit:
+    """Text made of the number's parts, which are read more than once."""
+    return lambda e, z: template.format(z=e.code.atom("float2", z))
+
+
+_CONJUGATE = _parts("float2({z}.x, -{z}.y)")
+_COMPLEX: dict[str, ComplexEmit] = {
+    **{name: _function(f"complex_{name}") for name in _COMPLEX_FUNCTIONS},
+    **dict.fromkeys(("abs", "absolute", "fabs"), _helper("complex_abs")),
+    **dict.fromkeys(("phase", "angle"), _helper("complex_phase")),
+    "real": _parts("{z}.x"), "imag": _parts("{z}.y"), "conj": _CONJUGATE, "conjugate": _CONJUGATE,
+    "isnan": _parts("(metal::isnan({z}.x) || metal::isnan({z}.y))"),
+    "isinf": _parts("(metal::isinf({z}.x) || metal::isinf({z}.y))"),
+    "isfinite": _parts("(metal::isfinite({z}.x) && metal::isfinite({z}.y))"),
+}  # fmt: skip
+"""Function of one complex number → how it is computed."""

@@ -393,13 +393,11 @@ def _masked_loop(e: StepEmitter, step: S.MaskedLoop) -> None:
 
 
 def _collective(e: StepEmitter, step: S.Collective) -> None:
-    name = step.operation.name
-    if name in ("syncthreads", "syncwarp"):
-        e.meet()
-    elif name.startswith("syncthreads_"):
-        _vote(e, step)
-    else:
-        _warp(e, step)
+    _COLLECTIVES.get(step.operation.name, _warp)(e, step)
+
+
+def _barrier(e: StepEmitter, step: S.Collective) -> None:
+    e.meet()
 
 
 def _vote(e: StepEmitter, step: S.Collective) -> None:
@@ -434,3 +432,10 @@ _EMIT: dict[type, Callable[[StepEmitter, Any], None]] = {
     S.Region: _region, S.Collective: _collective, S.BlockAssign: _assign, S.BlockIf: _block_if, S.BlockFor: _block_for,
     S.BlockWhile: _block_while, S.MaskedIf: _masked_if, S.MaskedLoop: _masked_loop, S.Jump: _jump,
 }  # fmt: skip
+
+
+_COLLECTIVES = {
+    **dict.fromkeys(("syncthreads", "syncwarp"), _barrier),
+    **dict.fromkeys(("syncthreads_count", "syncthreads_and", "syncthreads_or"), _vote),
+}
+"""Collective → how its threads meet; the others are the warp's."""
