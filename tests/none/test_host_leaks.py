@@ -214,10 +214,14 @@ def test_a_module_that_cannot_be_imported(tmp_path, monkeypatch):
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts" / "__init__.py").write_text("def fine(x: int) -> int:\n    return x\n")
     (tmp_path / "parts" / "broken.py").write_text("import no_such_module\n")
+    (tmp_path / "parts" / "script.py").write_text("import sys\nsys.exit()\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     found = sterna.host_leaks("parts")
     assert found.compiled == ("parts.fine",)
-    assert found.skipped == (("parts.broken", "cannot be imported: No module named 'no_such_module'"),)
+    assert found.skipped == (
+        ("parts.broken", "cannot be imported: No module named 'no_such_module'"),
+        ("parts.script", "cannot be imported: SystemExit"),
+    )
     with pytest.raises(ImportError):
         sterna.host_leaks("no_such_package")
 
@@ -262,6 +266,19 @@ def test_the_command(tmp_path):
     done = run(str(ROOT / "tests" / "helpers" / "annotated"), "--least", "45", "-v", folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 leaks" in done.stdout
+
+
+def test_a_path_to_a_package_of_any_kind(tmp_path):
+    (tmp_path / "loose").mkdir()
+    (tmp_path / "loose" / "part.py").write_text("import sterna\ndef f(x: int) -> int:\n    return x + sterna.laneid\n")
+    for path in ("./loose", str(tmp_path / "loose"), "./loose/part.py"):
+        done = run(path, folder=tmp_path)
+        assert (done.returncode, done.stderr) == (1, "")
+        assert "part.f needs sterna_device_only.laneid" in done.stdout
+    done = run("./tight", folder=tmp_path)
+    assert (done.returncode, done.stderr) == (
+        1, "sterna: there is no package at ./tight: give a name, a folder or a .py file\n"
+    )  # fmt: skip
 
 
 def test_a_check_that_compiles_too_little_fails():

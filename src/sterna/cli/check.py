@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -19,10 +20,18 @@ def importable(package: str) -> str:
     ----------
     package : str
         ``pkg.part``, ``path/to/pkg`` or ``path/to/module.py``.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        For a path where nothing is.
     """
     path = Path(package)
     is_file = path.suffix == ".py" and path.is_file()
-    if not is_file and not (path / "__init__.py").is_file():
+    is_path = "/" in package or os.sep in package or package.startswith(".")  # then a folder needs no __init__.py
+    if is_path and not is_file and not path.is_dir():
+        raise ModuleNotFoundError(f"there is no package at {package}: give a name, a folder or a .py file")
+    if not is_file and not is_path and not (path / "__init__.py").is_file():
         if "" not in sys.path:
             sys.path.insert(0, "")  # as `python -m` does: packages of the current folder are found
         return package

@@ -40,10 +40,10 @@ def modules_of(package: str | ModuleType) -> tuple[list[ModuleType], list[tuple[
             continue
         try:
             found.append(_imported(item.name))
-        except OverlayError:
+        except (OverlayError, KeyboardInterrupt):
             raise
-        except Exception as error:  # whatever a module does when it is imported
-            missing.append((item.name, f"cannot be imported: {error}"))
+        except BaseException as error:  # whatever a module does when it is imported, be it to end the process
+            missing.append((item.name, f"cannot be imported: {str(error) or type(error).__name__}"))
     return found, missing
 
 
