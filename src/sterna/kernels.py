@@ -426,6 +426,11 @@ class CompiledKernel:
         return self._inspect().text("sass")
 
     @property
+    def spirv(self) -> str:
+        """The SPIR-V of the image, as text (opencl)."""
+        return self._inspect().text("spirv")
+
+    @property
     def msl(self) -> str:
         """The text in Metal's language that goes with the image (metal)."""
         found = self.image.payloads.get("msl")

@@ -13,6 +13,7 @@ from sterna.abi import arg_layout
 from sterna.errors import DeviceError, LaunchError, LinkError, UnsupportedError
 from sterna.image.archive import ArchivePlace, default_archive
 from sterna.targets.opencl import loader
+from sterna.targets.opencl.icd import load_opencl
 from sterna.targets.opencl.device import RUNTIME, OpenclDevice, OpenclRuntime
 from sterna.targets.opencl.loader import archive_place
 
@@ -261,6 +262,24 @@ def test_without_a_device_the_message_says_what_to_do():
     old.__dict__["_found"] = ([], ["Some GPU (Some Platform) lacks shared virtual memory"])
     with pytest.raises(DeviceError, match=r"Some GPU .* lacks shared virtual memory"):
         old.device(0)
+
+
+def test_a_device_whose_driver_fails_is_left_out_and_explained(opencl, monkeypatch):
+    def fail(index: int) -> None:
+        raise load_opencl().RuntimeError("Context failed: DEVICE_NOT_AVAILABLE")
+
+    monkeypatch.setattr("sterna.targets.opencl.device._device", fail)
+    monkeypatch.setattr("sterna.runtime.devices._devices", {})
+    with pytest.raises(DeviceError, match=r"opencl:0 \(.+\) cannot be used: .*DEVICE_NOT_AVAILABLE"):
+        sterna.device("opencl")
+    assert [device.name for device in sterna.devices() if device.name.startswith("opencl")] == []
+    assert "opencl:0" not in sterna.stats()["devices"]
+
+
+def test_the_code_can_be_read(opencl):
+    built = fill.specialize("float32[:]", "float", device=opencl)
+    assert 'OpEntryPoint Kernel' in built.spirv
+    assert built.spirv == fill.build("float32[:]", "float", target="opencl").text("spirv")
 
 
 # ---- the archive -------------------------------------------------------------------------------

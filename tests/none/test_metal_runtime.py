@@ -387,6 +387,32 @@ def test_older_systems_are_told_by_a_flag(metal: SimulatedMetal, monkeypatch: py
     assert seen == [{"fastMathEnabled": False, "languageVersion": 196609}]
 
 
+@pytest.mark.parametrize("fastmath", [False, True])
+def test_the_device_compiles_as_the_kernel_asks(
+    metal: SimulatedMetal, monkeypatch: pytest.MonkeyPatch, fastmath: bool
+) -> None:
+    seen = []
+    real = SimulatedDevice.newLibraryWithSource_options_error_
+    monkeypatch.setattr(
+        SimulatedDevice,
+        "newLibraryWithSource_options_error_",
+        lambda self, text, options, _: seen.append(options.values) or real(self, text, options, _),
+    )
+
+    @sterna.kernel(fastmath=fastmath)
+    def halve(x):
+        x[sterna.grid(1)] *= 0.5
+
+    x = sterna.full(4, 3, np.float32, "metal")
+    halve[1, 4](x)
+    assert x.copy_to_host().tolist() == [1.5] * 4
+    (options,) = seen
+    kind = "Fast" if fastmath else "Safe"
+    assert options["mathMode"] == objects.CONSTANTS[f"MTLMathMode{kind}"]
+    functions = "Fast" if fastmath else "Precise"
+    assert options["mathFloatingPointFunctions"] == objects.CONSTANTS[f"MTLMathFloatingPointFunctions{functions}"]
+
+
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_metallib_goes_before_the_text(metal: SimulatedMetal, whole: bool) -> None:
     device = sterna.device("metal")

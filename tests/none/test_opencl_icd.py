@@ -40,7 +40,35 @@ def test_the_loader_sees_the_runtime_beside_the_systems_drivers(system, runtime)
         shown = {file.name: file.read_text().strip() for file in folder.glob("*.icd")}
     assert shown == {"some.icd": "libsome.so", "sterna-intel.icd": str(runtime)}
     assert "OCL_ICD_VENDORS" not in os.environ  # processes started from here look for themselves
-    shutil.rmtree(folder)
+    assert not folder.exists()
+
+
+def test_a_path_with_a_space_is_not_shown(system, tmp_path, monkeypatch):
+    library = tmp_path / "my lib" / "libintelocl.so"
+    library.parent.mkdir()
+    library.write_text("the runtime")
+    (library.parent / "cl.cfg").write_text("its settings")
+    monkeypatch.setattr(icd, "intel_runtime", lambda: library)
+    monkeypatch.setattr(icd, "_can_load", lambda path: True)
+    at_exit = []
+    monkeypatch.setattr(icd.atexit, "register", lambda *call: at_exit.append(call))
+    with icd._vendors():
+        folder = Path(os.environ["OCL_ICD_VENDORS"])
+        shown = Path((folder / "sterna-intel.icd").read_text().strip())
+    assert " " not in str(shown)
+    assert shown.read_text() == "the runtime" and not shown.is_symlink()
+    assert (shown.parent / "cl.cfg").read_text() == "its settings"
+    ((remove, *given),) = at_exit
+    remove(folder, os.getpid() + 1)  # the end of a forked process is not ours
+    assert shown.exists(), "the runtime reads its files while the process lives"
+    remove(*given)
+    assert not folder.exists() and library.exists()
+
+
+def test_the_variable_of_the_user_is_named_when_nothing_is_found(monkeypatch):
+    monkeypatch.setattr(icd, "load_opencl", lambda: None)
+    monkeypatch.setenv("OCL_ICD_VENDORS", "/their/own")
+    assert "OCL_ICD_VENDORS=/their/own" in icd.why_missing()
 
 
 def test_what_the_user_says_counts(system, runtime, monkeypatch):

@@ -68,7 +68,7 @@ def inspect(
     kernel: Annotated[str, typer.Argument(help="module:kernel, or path/to/file.py:kernel")],
     types: Annotated[str, typer.Option("--types", "-t", help="Argument types: 'float32[:], float32[:, :], int'")] = "",
     form: Annotated[
-        str, typer.Option("--as", help="ir, llvm, asm, ptx, sass, msl, types, image or relocations.")
+        str, typer.Option("--as", help="ir, llvm, asm, ptx, sass, spirv, msl, types, image or relocations.")
     ] = "ir",
     over: Annotated[int, typer.Option("--over", help="Axes of an over(shape) launch; 0: explicit blocks.")] = 0,
     arch: Annotated[str, typer.Option("--arch", help="Build for this architecture, with no device: sm_90.")] = "",

@@ -12,7 +12,7 @@ from typing import Any
 
 __all__ = ["FORMS", "InspectError", "inspect_kernel", "load_kernel"]
 
-FORMS = ("ir", "llvm", "asm", "ptx", "sass", "msl", "types", "image", "relocations")
+FORMS = ("ir", "llvm", "asm", "ptx", "sass", "spirv", "msl", "types", "image", "relocations")
 
 
 class InspectError(Exception):

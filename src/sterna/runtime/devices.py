@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any
 
+from sterna.errors import DeviceError
 from sterna.targets.base import Device
 from sterna.targets.registry import TARGETS, target
 
@@ -102,8 +103,13 @@ def device_of(given: Device | str) -> Device:
 
 
 def devices() -> list[Device]:
-    """Every device of every target on this machine."""
-    return [device_named(f"{base}:{i}") for base in TARGETS for i in range(target(base).runtime().device_count())]
+    """Every device of every target on this machine; those that cannot be used are left out."""
+    found = []
+    for base in TARGETS:
+        for index in range(target(base).runtime().device_count()):
+            with suppress(DeviceError):  # `device` says what is wrong with it
+                found.append(device_named(f"{base}:{index}"))
+    return found
 
 
 def current_device() -> Device:

@@ -37,7 +37,8 @@ class MetalCompiler:
         facts : dict
             ``entry``; ``state``, names of the state words that it reads; ``shared``, whether the kernel takes a
             threadgroup buffer, and ``shared_bytes`` of it beside dynamic memory; ``raises``; ``prints``;
-            ``max_threads``; ``language``, the lowest version of Metal that will do.
+            ``max_threads``; ``language``, the lowest version of Metal that will do; ``fastmath``, for the options that
+            the device compiles the text with.
         texts : dict of str to str
             ``msl``, also as ``asm``.
         """
@@ -51,10 +52,11 @@ class MetalCompiler:
             "prints": context.prints,
             "max_threads": options.launch_bounds[0] if options.launch_bounds else 0,
             "language": context.language,
+            "fastmath": options.fastmath,
         }
         payloads = {"msl": text.encode()}
         if toolchain.is_wanted():
-            payloads["metallib"] = toolchain.make_metallib(text, context.language, module.entry)
+            payloads["metallib"] = toolchain.make_metallib(text, context.language, module.entry, fast=options.fastmath)
         return payloads, facts, {"msl": text, "asm": text}
 
 

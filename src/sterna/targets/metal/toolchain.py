@@ -48,7 +48,7 @@ def _version(path: str) -> str:
     return next(iter(said.stdout.splitlines()), "")
 
 
-def make_metallib(text: str, language: str, kernel: str) -> bytes:
+def make_metallib(text: str, language: str, kernel: str, fast: bool = False) -> bytes:
     """Compile Metal's text ahead of time.
 
     Parameters
@@ -59,6 +59,8 @@ def make_metallib(text: str, language: str, kernel: str) -> bytes:
         Version of the language, such as ``3.0``.
     kernel : str
         For messages.
+    fast : bool
+        Whether mathematics may be inexact, as the kernel's option `fastmath` says.
 
     Raises
     ------
@@ -68,7 +70,8 @@ def make_metallib(text: str, language: str, kernel: str) -> bytes:
     with tempfile.TemporaryDirectory(prefix="sterna-metal-") as folder:
         with open(os.path.join(folder, "kernel.metal"), "w", encoding="utf-8") as file:
             file.write(text)
-        compile_ = ("metal", f"-std=metal{language}", "-fno-fast-math", "-c", "kernel.metal", "-o", "kernel.air")
+        mode = "-ffast-math" if fast else "-fno-fast-math"
+        compile_ = ("metal", f"-std=metal{language}", mode, "-c", "kernel.metal", "-o", "kernel.air")
         for step in (compile_, ("metallib", "kernel.air", "-o", "kernel.metallib")):
             _run(step, folder, kernel)
         with open(os.path.join(folder, "kernel.metallib"), "rb") as file:

@@ -463,7 +463,12 @@ class OpenclRuntime:
         if index >= len(usable):
             reason = "; ".join(others) if others else why_missing()
             raise DeviceError(f"there is no device opencl:{index}: {reason}")
-        return _device(index)
+        try:
+            return _device(index)
+        except load_opencl().Error as error:
+            raise DeviceError(
+                f"opencl:{index} ({usable[index].name.strip()}) cannot be used: its driver refuses a context ({error})"
+            ) from None
 
 
 @cache

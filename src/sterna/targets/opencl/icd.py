@@ -30,6 +30,7 @@ _SYSTEM = Path("/etc/OpenCL/vendors")
 _RUNTIME, _LIBRARY = "intel-opencl-rt", "libintelocl.so"
 _MISSING = re.compile(r"([\w.+-]+\.so[\w.]*): cannot open shared object file")
 _MOST_NEEDED = 32
+_SPACE = re.compile(r"\s")
 
 
 @cache
@@ -55,6 +56,9 @@ def why_missing() -> str:
         load_opencl()
     except ImportError as error:
         return f"pyopencl cannot be imported ({error}); install sterna[opencl]"
+    chosen = os.environ.get(_VARIABLE)
+    if chosen:
+        return f"no driver gave any, and the loader looks only where {_VARIABLE}={chosen} says; unset it, or add drivers"
     if intel_runtime() is not None:
         return "Intel's runtime is installed here, and gave none"
     return (
@@ -77,19 +81,50 @@ def intel_runtime() -> Path | None:
 def _vendors() -> Iterator[None]:
     """While inside, the loader finds Intel's runtime too; what the user has set is left alone."""
     library = None if os.environ.get(_VARIABLE) else intel_runtime()
-    if library is None or _is_listed(library.name) or not _can_load(library):
+    if library is None or _is_listed(library.name):
         yield
         return
     folder = Path(tempfile.mkdtemp(prefix="sterna-icd-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    for file in _SYSTEM.glob("*.icd") if _SYSTEM.is_dir() else ():
-        (folder / file.name).symlink_to(file)
-    (folder / "sterna-intel.icd").write_text(f"{library}\n")
-    os.environ[_VARIABLE] = str(folder)
+    has_space = _SPACE.search(str(library)) is not None
     try:
+        if has_space:
+            atexit.register(_remove, folder, os.getpid())
+            library = _under_another_path(library, folder / "lib")
+        if _can_load(library):
+            for file in _SYSTEM.glob("*.icd") if _SYSTEM.is_dir() else ():
+                (folder / file.name).symlink_to(file)
+            (folder / "sterna-intel.icd").write_text(f"{library}\n")
+            os.environ[_VARIABLE] = str(folder)
         yield
     finally:
         os.environ.pop(_VARIABLE, None)
+        if not has_space:
+            _remove(folder, os.getpid())
+
+
+def _under_another_path(library: Path, folder: Path) -> Path:
+    """The library in another folder, with links to what lies beside it.
+
+    Intel's runtime reads its own place in ``/proc/self/maps``, up to the first space, and finds none of its files if
+    there is one.  That list has the path that a file was opened by without symbolic links, so the library itself is a
+    hard link, or a copy where there can be none.
+    """
+    folder.mkdir()
+    for file in library.parent.iterdir():
+        if file.is_file() and file.name != library.name:
+            (folder / file.name).symlink_to(file)
+    place = folder / library.name
+    try:
+        os.link(library, place)
+    except OSError:
+        shutil.copyfile(library, place)
+    return place
+
+
+def _remove(folder: Path, process: int) -> None:
+    """At the end of the process that made it; the runtime reads its own files through it until then."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _is_listed(name: str) -> bool:
