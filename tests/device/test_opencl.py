@@ -13,8 +13,8 @@ from sterna.abi import arg_layout
 from sterna.errors import DeviceError, LaunchError, LinkError, UnsupportedError
 from sterna.image.archive import ArchivePlace, default_archive
 from sterna.targets.opencl import loader
-from sterna.targets.opencl.icd import load_opencl
 from sterna.targets.opencl.device import RUNTIME, OpenclDevice, OpenclRuntime
+from sterna.targets.opencl.icd import load_opencl
 from sterna.targets.opencl.loader import archive_place
 
 pytestmark = pytest.mark.skipif(not RUNTIME.device_count(), reason="no OpenCL device here")
@@ -278,7 +278,7 @@ def test_a_device_whose_driver_fails_is_left_out_and_explained(opencl, monkeypat
 
 def test_the_code_can_be_read(opencl):
     built = fill.specialize("float32[:]", "float", device=opencl)
-    assert 'OpEntryPoint Kernel' in built.spirv
+    assert "OpEntryPoint Kernel" in built.spirv
     assert built.spirv == fill.build("float32[:]", "float", target="opencl").text("spirv")
 
 

@@ -14,8 +14,8 @@ import pytest
 import sterna
 from helpers.metal.api import SimulatedMetal, simulated
 from helpers.metal.marks import SIMULATED
-from sterna.cli.inspect import InspectError, inspect_kernel
-from sterna.errors import CompileError, DeviceError
+from sterna.cli.inspect import inspect_kernel
+from sterna.errors import CompileError, DeviceError, UnsupportedError
 from sterna.targets.metal import api, toolchain
 from sterna.targets.metal.device import RUNTIME, forget_devices
 from sterna.targets.registry import compiler_versions
@@ -157,7 +157,7 @@ def test_the_text_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     user.write_text("import sterna\n\n@sterna.kernel\ndef twice(x):\n    i = sterna.grid(1)\n    x[i] = 2 * x[i]\n")
     text = inspect_kernel(f"{user}:twice", "float32[:]", "msl", arch="metal-msl")
     assert "kernel void" in text and "[[buffer(0)]]" in text
-    with pytest.raises(InspectError, match="metal-msl has no ptx"):
+    with pytest.raises(UnsupportedError, match="metal-msl has no 'ptx'; it has"):
         inspect_kernel(f"{user}:twice", "float32[:]", "ptx", arch="metal-msl")
     with simulated():
         built = twice.build("float32[:]", target="metal-msl")

@@ -101,10 +101,7 @@ def inspect_kernel(spec: str, types: str, form: str, over: int = 0, arch: str = 
         return "\n".join(json.dumps(record.to_json()) for record in image.manifest) or "no relocations"
     if not arch or form == "ir":
         return str(getattr(built, form))
-    try:
-        return str(built.text(form))
-    except KeyError:
-        raise InspectError(f"target {target} has no {form}") from None
+    return str(built.text(form))
 
 
 def split_types(text: str) -> list[str]:

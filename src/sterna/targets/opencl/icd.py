@@ -58,7 +58,9 @@ def why_missing() -> str:
         return f"pyopencl cannot be imported ({error}); install sterna[opencl]"
     chosen = os.environ.get(_VARIABLE)
     if chosen:
-        return f"no driver gave any, and the loader looks only where {_VARIABLE}={chosen} says; unset it, or add drivers"
+        return (
+            f"no driver gave any; the loader looks only where {_VARIABLE}={chosen} says: unset it, or add drivers there"
+        )
     if intel_runtime() is not None:
         return "Intel's runtime is installed here, and gave none"
     return (
