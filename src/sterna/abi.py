@@ -18,7 +18,8 @@ reads, and its image names them (launch fact ``state``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import struct
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from sterna.frozen import frozen
@@ -34,7 +35,10 @@ from sterna.types import (
     Type,
 )  # fmt: skip
 
-__all__ = ["STATE_WORDS", "ArgField", "ArgLayout", "arg_layout", "scalar_code", "state_offsets", "words_of_array"]
+__all__ = [
+    "STATE_WORDS", "ArgField", "ArgLayout", "arg_layout", "pack_state", "scalar_code", "state_offsets", "state_padding",
+    "words_of_array",
+]  # fmt: skip
 
 STATE_WORDS = {"record": 1, "table": 1, "print": 1, "extents": 3, "flat": 2, "dynamic": 1, "seed": 1}
 """State word → number of 64-bit words, in their order.
@@ -61,6 +65,17 @@ def state_offsets(names: Iterable[str]) -> tuple[dict[str, int], int]:
             found[name] = offset
             offset += words
     return found, offset
+
+
+def pack_state(names: Collection[str], values: Mapping[str, Sequence[int]]) -> bytes:
+    """The state words `names`, in their order; those without a value are left out."""
+    words = [word for name in STATE_WORDS if name in names for word in values.get(name, ())]
+    return struct.pack(f"={len(words)}Q", *words)
+
+
+def state_padding(size: int, names: Collection[str]) -> bytes:
+    """What lies between `size` bytes of arguments and the state words; a kernel without either is given one word."""
+    return bytes(-size % 8 if size or names else 8)
 
 
 @frozen

@@ -15,19 +15,29 @@ This module is the part both halves share; it knows no target.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
+from sterna.errors import LinkError
 from sterna.frozen import frozen
 
-__all__ = ["Manifest", "RefKind", "RelocationRecord", "SLOTS", "WORD_BYTES"]
+__all__ = ["Manifest", "RefKind", "RelocationRecord", "SLOTS", "WORD_BYTES", "baked_word"]
 
 WORD_BYTES = 8
 
 SLOTS = "sterna_refs"
 """The one symbol of ``patch`` code that holds the words of all records, in the manifest's order: one look-up, one
 check of its size and one copy serve any number of them."""
+
+
+def baked_word(kernel: str, record: RelocationRecord, strategies: Sequence[str]) -> LinkError:
+    """The error for a word that should be rewritten and is part of the code; `strategies` are the target's."""
+    others = " or ".join(repr(name) for name in strategies if name != "bake")
+    return LinkError(
+        f"kernel {kernel}: the value of {record.path!r} is baked into the code and cannot be changed; "
+        f"use the strategy {others}"
+    )
 
 
 class RefKind(StrEnum):

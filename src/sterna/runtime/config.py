@@ -7,15 +7,16 @@ allowed, before anything is packed or started.
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from sterna.errors import LaunchError
 from sterna.frozen import frozen
 from sterna.targets.base import Limits
 
 __all__ = [
-    "LaunchConfig", "LaunchKey", "Triple", "launch_key", "make_config", "over_shape",
+    "KEPT_CONFIGS", "LaunchConfig", "LaunchKey", "Triple", "keep_prepared", "launch_key", "make_config", "over_shape",
     "suggest_blocks",
 ]  # fmt: skip
 
@@ -23,6 +24,8 @@ Triple = tuple[int, int, int]
 LaunchKey = tuple[int | tuple[int, ...], ...]
 _INT = frozenset({int})
 _AXES = "xyz"
+KEPT_CONFIGS = 256
+"""Configurations that a loaded kernel keeps prepared; they are let go of together when there are more."""
 _BLOCK = 256
 
 
@@ -55,6 +58,35 @@ class LaunchConfig:
     def is_empty(self) -> bool:
         """True when there is nothing to run: an ``over`` launch with an extent of 0."""
         return 0 in self.over
+
+
+class _Prepared(Protocol):
+    config: LaunchConfig
+
+
+_T = TypeVar("_T", bound=_Prepared)
+
+
+def keep_prepared(kept: dict[LaunchConfig, _T], config: LaunchConfig, make: Callable[[LaunchConfig], _T]) -> _T:
+    """What a loaded kernel has prepared for a configuration, made when it is new.
+
+    Parameters
+    ----------
+    kept : dict
+        What the kernel has prepared, by configuration; changed.
+    config : LaunchConfig
+        Which; the result's `config` is this very object, so that the next look may be by identity.
+    make : callable
+        From a configuration to what is to be kept.
+    """
+    prepared = kept.get(config)
+    if prepared is None:
+        prepared = make(config)
+        if len(kept) >= KEPT_CONFIGS:
+            kept.clear()
+        kept[config] = prepared
+    prepared.config = config
+    return prepared
 
 
 def make_config(limits: Limits, blocks: Any, threads: Any, shared_bytes: Any = 0, kernel: str = "") -> LaunchConfig:

@@ -22,10 +22,13 @@ import threading
 import weakref
 from collections.abc import Mapping
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sterna.errors import SternaError
 from sterna.frozen import frozen
+
+if TYPE_CHECKING:
+    from sterna.image.format import KernelImage
 
 __all__ = [
     "RECORD_BYTES",
@@ -90,6 +93,11 @@ class Failure:
     errors: tuple[Mapping[str, Any], ...]
     sources: tuple[tuple[str, str], ...]
     function: FunctionType | None = None
+
+    @classmethod
+    def of(cls, image: KernelImage, record: ExceptionRecord, function: FunctionType | None) -> Failure:
+        """The failure of a launch of an image."""
+        return cls(image.name, record, image.errors, image.sources, function)
 
 
 def build_exception(failure: Failure) -> BaseException:

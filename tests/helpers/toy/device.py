@@ -54,8 +54,7 @@ class ToyModule:
                     Thread(self, args, index).run()
                 except Leave as left:
                     record = ExceptionRecord(left.error, (block, 0, 0), (thread, 0, 0), left.details)
-                    image = self.image
-                    self.device.pending.add(Failure(image.name, record, image.errors, image.sources, self.function))
+                    self.device.pending.add(Failure.of(self.image, record, self.function))
 
     def unload(self) -> None:
         self.tree = None

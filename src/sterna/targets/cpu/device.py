@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sterna.errors import LinkError
-from sterna.relocation.record import SLOTS, WORD_BYTES, RelocationRecord
-from sterna.runtime.config import LaunchConfig, Triple
+from sterna.relocation.record import SLOTS, WORD_BYTES, RelocationRecord, baked_word
+from sterna.runtime.config import LaunchConfig, Triple, keep_prepared
 from sterna.targets.base import Limits, Target
 from sterna.targets.cpu.loader import LoadedObject, load_object
 from sterna.targets.cpu.threads import thread_count
@@ -52,7 +52,6 @@ _GUESS_NS = 20.0
 _SHARE_NS = 50_000.0
 """Work worth waking one more thread for."""
 _CHUNKS_PER_THREAD = 32
-_KEPT_CONFIGS = 256
 _MAX_BLOCK = 1024
 _MIN_BLOCK = 16
 
@@ -152,10 +151,7 @@ class CpuModule:
         elif slot is not None and WORD_BYTES * record.index < slot[1]:
             ctypes.c_uint64.from_address(slot[0] + WORD_BYTES * record.index).value = word
         else:
-            raise LinkError(
-                f"kernel {self._image.name}: the value of {record.path!r} is baked into the code and cannot be "
-                "changed; use the strategy 'patch' or 'table'"
-            )
+            raise baked_word(self._image.name, record, self._device.target.strategies)
 
     # ---- launching ---------------------------------------------------------------------------
 
@@ -204,14 +200,7 @@ class CpuModule:
         self._cost = cost if self._cost == _GUESS_NS else 0.5 * (self._cost + cost)
 
     def _prepare(self, config: LaunchConfig) -> _Prepared:
-        prepared = self._configs.get(config)
-        if prepared is None:
-            prepared = _Prepared(config)
-            if len(self._configs) >= _KEPT_CONFIGS:
-                self._configs.clear()
-            self._configs[config] = prepared
-        prepared.config = config  # an equal one: the next look is by identity
-        self._prepared = prepared
+        prepared = self._prepared = keep_prepared(self._configs, config, _Prepared)
         return prepared
 
     def _fail(self, block: _LaunchBlock) -> None:
@@ -290,21 +279,9 @@ class CpuDevice:
         LinkError
             For an array that lives on another device.
         """
-        if getattr(type(value), "__sterna_array__", False):
-            if value.device is not self:
-                raise LinkError(f"a captured array is on {value.device.name}, the kernel runs on {self.name}")
-            return value
-        if isinstance(value, np.ndarray | np.generic):
-            copied = np.array(value, order="C")
-            copied.flags.writeable = False
-            return copied
-        if hasattr(value, "__cuda_array_interface__"):
-            raise LinkError(f"a captured {type(value).__name__} is on a CUDA device, the kernel runs on {self.name}")
-        if hasattr(value, "__dlpack__"):
-            from sterna.array import from_dlpack
+        from sterna.runtime.captured import captured_array  # few kernels capture arrays
 
-            return from_dlpack(value)
-        raise LinkError(f"a captured {type(value).__name__} is not an array")
+        return captured_array(value, self, _frozen_copy, _shared)
 
     def suggest(self, shape: tuple[int, ...]) -> tuple[Triple, Triple]:
         """Blocks and threads (x, y, z) for ``over(shape)``, last axis fastest."""
@@ -320,13 +297,25 @@ class CpuDevice:
         with _failure_lock:
             if self._pending is None:
                 self._pending = PendingFailures()
-        self._pending.add(Failure(image.name, found, image.errors, image.sources, function))
+        self._pending.add(Failure.of(image, found, function))
 
     def synchronize(self) -> None:
         """Raise what a kernel raised since the last call; launches have run to their end already."""
         pending = self._pending
         if pending is not None and pending.any:
             pending.raise_first()
+
+
+def _frozen_copy(value: Any) -> np.ndarray:
+    copied = np.array(value, order="C")
+    copied.flags.writeable = False
+    return copied
+
+
+def _shared(value: Any) -> Any:
+    from sterna.array import from_dlpack
+
+    return from_dlpack(value)
 
 
 @lru_cache(maxsize=1024)

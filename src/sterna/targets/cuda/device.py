@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sterna.errors import LinkError
+from sterna.runtime.captured import captured_array
 from sterna.runtime.config import Triple, suggest_blocks
 from sterna.runtime.devices import active_stream
 from sterna.runtime.exceptions import PendingFailures, report_unobserved
@@ -174,22 +175,15 @@ class CudaDevice:
         LinkError
             For an array that lives on another device.
         """
-        from sterna.array import to_device
-        from sterna.runtime.foreign import adopt, is_foreign
+        return captured_array(value, self, self._copied, adopts=True)
 
-        if is_foreign(value):
-            value = adopt(value)
-        if getattr(type(value), "__sterna_array__", False):
-            if value.device is not self:
-                raise LinkError(f"a captured array is on {value.device.name}, the kernel runs on {self.name}")
-            return value
-        if isinstance(value, np.ndarray | np.generic):
-            made = to_device(value, self)
-            self.context.enter().cuStreamSynchronize(self._copy_stream())
-            return made
-        if hasattr(value, "__dlpack__"):
-            return to_device(np.from_dlpack(value), self)
-        raise LinkError(f"a captured {type(value).__name__} is not an array")
+    def _copied(self, value: Any) -> Any:
+        """A copy that launches in any stream may read."""
+        from sterna.array import to_device
+
+        made = to_device(value, self)
+        self.context.enter().cuStreamSynchronize(self._copy_stream())
+        return made
 
     def copy_in(self, address: int, host: np.ndarray) -> None:
         """Copy a contiguous host array to `address`, in the current stream; done on return."""

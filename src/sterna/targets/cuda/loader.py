@@ -8,8 +8,7 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Any
 
-from sterna.errors import ImageRefused
-from sterna.runtime.refused import keep_refused
+from sterna.runtime.refused import refusal
 from sterna.targets.cuda.cubin import is_whole
 from sterna.targets.cuda.driver import DriverError
 
@@ -60,7 +59,8 @@ def load_code(device: CudaDevice, image: KernelImage) -> int:
             return _load(device, ptx + b"\0", said, (_LINE_INFO,))
         except DriverError as error:
             _note(error, "ptx", said)
-    raise _refused(device, image, said)
+    reason = "; ".join(said) or "no payload for this architecture"
+    raise refusal(device, image, reason, "\n".join(said))
 
 
 def _can_run(made_for: str, arch: str) -> bool:
@@ -94,14 +94,3 @@ def _note(error: DriverError, payload: str, said: list[str]) -> None:
     if error.name not in _REFUSALS:
         raise error
     said.append(f"{payload}: {error}")
-
-
-def _refused(device: CudaDevice, image: KernelImage, said: list[str]) -> ImageRefused:
-    found = ", ".join(f"{name} ({len(data)} bytes)" for name, data in sorted(image.payloads.items())) or "nothing"
-    reason = "; ".join(said) or "no payload for this architecture"
-    where = keep_refused(image, "\n".join(said))
-    return ImageRefused(
-        f"kernel {image.name}: {device.name} ({device.target}) cannot run the "
-        f"image, which is for {image.target}-{image.arch} and "
-        f"holds {found}: {reason}. The image and the driver's log are kept in {where}"
-    )

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from sterna.abi import STATE_WORDS
+from sterna.abi import pack_state, state_padding
 from sterna.errors import LaunchError, LinkError
-from sterna.relocation.record import SLOTS, WORD_BYTES, RelocationRecord
-from sterna.runtime.config import LaunchConfig
+from sterna.relocation.record import SLOTS, WORD_BYTES, RelocationRecord, baked_word
+from sterna.runtime.config import LaunchConfig, keep_prepared
 from sterna.runtime.exceptions import Failure
 from sterna.runtime.seeds import next_seed
 from sterna.targets.base import ModuleLost
@@ -35,7 +35,6 @@ __all__ = ["CudaModule"]
 
 _DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _DEFAULT_SHARED = 48 * 1024
-_KEPT_CONFIGS = 256
 _GRID_SIDE = 65535
 _GRID_STATE = "sterna_grid"
 _IMPOSSIBLE = (
@@ -73,7 +72,7 @@ class CudaModule:
         self._handle, self._generation = handle, device.context.generation
         self._state = frozenset(image.facts["state"])
         self._draws = "seed" in self._state
-        self._padding = bytes(-size % WORD_BYTES if size or self._state else WORD_BYTES)  # of nothing: one word
+        self._padding = state_padding(size, self._state)
         self._kernel: Any = None
         self._table: CudaMemory | None = None
         self._record = device.records.take()
@@ -136,10 +135,7 @@ class CudaModule:
         if self._table is not None:
             base = self._table.address
         if not base:
-            raise LinkError(
-                f"kernel {self.image.name}: the value of {record.path!r} is baked into the code and cannot be changed; "
-                "use the strategy 'patch' or 'table'"
-            )
+            raise baked_word(self.image.name, record, self.device.target.strategies)
         if self._generation != self.device.context.generation:
             return
         self.device.write_word(base + WORD_BYTES * record.index, word, stream)
@@ -239,14 +235,7 @@ class CudaModule:
         if self._generation != self.device.context.generation:
             raise ModuleLost(self.image.name)
         self.device.context.enter()
-        prepared = self._configs.get(config)
-        if prepared is None:
-            prepared = self._make(config)
-            if len(self._configs) >= _KEPT_CONFIGS:
-                self._configs.clear()
-            self._configs[config] = prepared
-        prepared.config = config  # an equal one: the next look is by identity
-        self._prepared = prepared
+        prepared = self._prepared = keep_prepared(self._configs, config, self._make)
         return prepared
 
     def _make(self, config: LaunchConfig) -> _Prepared:
@@ -275,8 +264,7 @@ class CudaModule:
             "extents": config.extents,
             "flat": flat,
         }
-        words = [word for name in STATE_WORDS if name in self._state for word in values.get(name, ())]
-        return struct.pack(f"={len(words)}Q", *words)
+        return pack_state(self._state, values)
 
     def _allow_shared(self, nbytes: int) -> None:
         """More dynamic shared memory than every kernel may have must be asked for."""
@@ -314,9 +302,7 @@ class CudaModule:
                 if size:
                     self.device.write_now({address: bytes(size)})
             if found is not None:
-                image = self.image
-                failure = Failure(image.name, found, image.errors, image.sources, self.function)
-                self.device.pending.add(failure)
+                self.device.pending.add(Failure.of(self.image, found, self.function))
         if is_idle:
             self._watched = False
 

@@ -11,8 +11,7 @@ import os
 import tempfile
 from typing import TYPE_CHECKING, Any
 
-from sterna.errors import ImageRefused
-from sterna.runtime.refused import keep_refused
+from sterna.runtime.refused import refusal
 from sterna.targets.metal.api import MetalError, check, metal
 from sterna.targets.metal.archive import archived_pipeline, plain_pipeline
 
@@ -43,7 +42,8 @@ def load_pipeline(device: MetalDevice, image: KernelImage) -> Any:
                 return plain_pipeline(device.handle, function) if made is None else made
             except MetalError as error:
                 said.append(f"{payload}: {error}")
-    raise _refused(device, image, said)
+    reason = "; ".join(said) or "no payload for Metal"
+    raise refusal(device, image, reason, "\n".join(said), "what Metal said")
 
 
 def _from_text(device: Any, code: bytes, image: KernelImage) -> Any:
@@ -78,13 +78,3 @@ def _function(library: Any, image: KernelImage) -> Any:
         names = ", ".join(map(str, library.functionNames())) or "none"
         raise MetalError(f"the library has no function {image.entry}; it has {names}")
     return found
-
-
-def _refused(device: MetalDevice, image: KernelImage, said: list[str]) -> ImageRefused:
-    found = ", ".join(f"{name} ({len(data)} bytes)" for name, data in sorted(image.payloads.items())) or "nothing"
-    reason = "; ".join(said) or "no payload for Metal"
-    where = keep_refused(image, "\n".join(said))
-    return ImageRefused(
-        f"kernel {image.name}: {device.name} ({device.target}) cannot run the image, which is for "
-        f"{image.target}-{image.arch} and holds {found}: {reason}. The image and what Metal said are kept in {where}"
-    )

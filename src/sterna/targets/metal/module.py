@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from sterna.abi import STATE_WORDS, ArgLayout
+from sterna.abi import ArgLayout, pack_state, state_offsets, state_padding
 from sterna.errors import LaunchError, LinkError
-from sterna.relocation.record import WORD_BYTES, RelocationRecord
-from sterna.runtime.config import LaunchConfig
+from sterna.relocation.record import WORD_BYTES, RelocationRecord, baked_word
+from sterna.runtime.config import LaunchConfig, keep_prepared
 from sterna.runtime.exceptions import Failure
 from sterna.runtime.seeds import next_seed
 from sterna.targets.metal.api import metal
@@ -36,7 +36,6 @@ _ARGUMENTS, _SHARED = 0, 0
 """Indices of the argument buffer and of the thread group's memory."""
 _GRANULE = 16
 """Thread group memory comes in multiples of this many bytes."""
-_KEPT_CONFIGS = 256
 _WORD = struct.Struct("=Q")
 
 
@@ -65,7 +64,8 @@ class MetalModule:
         self._pipeline = pipeline
         self._state = frozenset(image.facts["state"])
         self._draws = "seed" in self._state
-        self._padding = bytes(-layout.size % WORD_BYTES if layout.size or self._state else WORD_BYTES)
+        self._padding = state_padding(layout.size, self._state)
+        self._offsets = state_offsets(self._state)[0]
         self._words = tuple(field.offset for field in layout.fields if field.code == "Q")
         self._table: RelocationTable | None = None
         self._baked: list[SharedBuffer] = []
@@ -111,10 +111,7 @@ class MetalModule:
             When the code has the word baked in.
         """
         if self._table is None:
-            raise LinkError(
-                f"kernel {self.image.name}: the value of {record.path!r} is baked into the code and cannot be changed; "
-                "use the strategy 'table'"
-            )
+            raise baked_word(self.image.name, record, self.device.target.strategies)
         self._table.write(record.index, word)
 
     # ---- launching ---------------------------------------------------------------------------
@@ -172,14 +169,7 @@ class MetalModule:
         return queue.submit(encode, [self._pipeline, self, own, *resident], f"kernel {self.image.name}")
 
     def _prepare(self, config: LaunchConfig) -> _Prepared:
-        prepared = self._configs.get(config)
-        if prepared is None:
-            prepared = self._make(config)
-            if len(self._configs) >= _KEPT_CONFIGS:
-                self._configs.clear()
-            self._configs[config] = prepared
-        prepared.config = config  # an equal one: the next look is by identity
-        self._prepared = prepared
+        prepared = self._prepared = keep_prepared(self._configs, config, self._make)
         return prepared
 
     def _make(self, config: LaunchConfig) -> _Prepared:
@@ -207,27 +197,24 @@ class MetalModule:
         """The state words that depend on the configuration alone; those that a launch adds are 0."""
         values: dict[str, Sequence[int]] = {
             "record": (self._record.address,),
+            "table": (0,),
             "print": (self.device.print_buffer.address if self._prints else 0,),
             "extents": config.extents,
+            "flat": (0, 0),
             "dynamic": (config.shared_bytes,),
+            "seed": (0,),
         }
-        names = [name for name in STATE_WORDS if name in self._state]
-        words = [word for name in names for word in values.get(name, (0,) * STATE_WORDS[name])]
-        return struct.pack(f"={len(words)}Q", *words)
+        return pack_state(self._state, values)
 
     def _pack_state(self, fixed: bytes, table: int) -> bytes:
         """The state words of one launch: the table's address and the seed put into `fixed`."""
         if not table and not self._draws:
             return fixed
-        words, place = bytearray(fixed), 0
-        for name, count in STATE_WORDS.items():
-            if name not in self._state:
-                continue
-            if name == "table":
-                _WORD.pack_into(words, place, table)
-            elif name == "seed":
-                _WORD.pack_into(words, place, next_seed())
-            place += WORD_BYTES * count
+        words = bytearray(fixed)
+        if table and "table" in self._offsets:
+            _WORD.pack_into(words, WORD_BYTES * self._offsets["table"], table)
+        if self._draws:
+            _WORD.pack_into(words, WORD_BYTES * self._offsets["seed"], next_seed())
         return bytes(words)
 
     # ---- after launching ---------------------------------------------------------------------
@@ -241,8 +228,7 @@ class MetalModule:
         """Take the record, if a thread has failed; the launch that is asked about is done."""
         found = self._record.take()
         if found is not None:
-            image = self.image
-            self.device.pending.add(Failure(image.name, found, image.errors, image.sources, self.function))
+            self.device.pending.add(Failure.of(self.image, found, self.function))
 
     def facts(self) -> dict[str, int]:
         """The largest block, bytes of static shared memory and the width of a SIMD-group, as Metal says."""

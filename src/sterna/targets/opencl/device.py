@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sterna.errors import DeviceError, LinkError
+from sterna.runtime.captured import captured_array
 from sterna.runtime.config import Triple, suggest_blocks
 from sterna.runtime.devices import active_stream
 from sterna.runtime.exceptions import PendingFailures, report_unobserved
@@ -200,17 +201,7 @@ class OpenclDevice:
         """
         from sterna.array import to_device
 
-        if getattr(type(value), "__sterna_array__", False):
-            if value.device is not self:
-                raise LinkError(f"a captured array is on {value.device.name}, the kernel runs on {self.name}")
-            return value
-        if isinstance(value, np.ndarray | np.generic):
-            return to_device(value, self)
-        if hasattr(value, "__cuda_array_interface__"):
-            raise LinkError(f"a captured {type(value).__name__} is on a CUDA device, the kernel runs on {self.name}")
-        if hasattr(value, "__dlpack__"):
-            return to_device(np.from_dlpack(value), self)
-        raise LinkError(f"a captured {type(value).__name__} is not an array")
+        return captured_array(value, self, lambda host: to_device(host, self))
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
         """Copy between addresses of the host or the device, behind the current stream's work; done on return."""

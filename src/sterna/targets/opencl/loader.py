@@ -7,7 +7,6 @@ said, and the message says where.
 from __future__ import annotations
 
 import ctypes
-import os
 import platform
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sterna.digest import sha256_hex
 from sterna.errors import ImageRefused
 from sterna.image.archive import Archive, ArchivePlace, default_archive
-from sterna.runtime.refused import keep_refused
+from sterna.runtime.refused import refusal
 from sterna.targets.opencl.driver import OpenclError, call, function
 
 if TYPE_CHECKING:
@@ -142,11 +141,5 @@ def _binary_of(program: int) -> bytes:
 
 
 def _refused(device: OpenclDevice, image: KernelImage, reason: str, log: str) -> ImageRefused:
-    found = ", ".join(f"{name} ({len(data)} bytes)" for name, data in sorted(image.payloads.items())) or "nothing"
-    where = keep_refused(image, f"{reason}\n{log}")
     detail = f": {log.splitlines()[0]}" if log else ""
-    return ImageRefused(
-        f"kernel {image.name}: {device.name} ({device.target}) cannot run the image, which is for "
-        f"{image.target}-{image.arch} and holds {found}: {reason}{detail}. The image and the driver's log are kept in "
-        f"{where}{os.sep}"
-    )
+    return refusal(device, image, f"{reason}{detail}", f"{reason}\n{log}")

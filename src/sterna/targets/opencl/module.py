@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from sterna.abi import STATE_WORDS
+from sterna.abi import pack_state, state_padding
 from sterna.errors import LaunchError, LinkError
-from sterna.relocation.record import WORD_BYTES, RelocationRecord
-from sterna.runtime.config import LaunchConfig
+from sterna.relocation.record import WORD_BYTES, RelocationRecord, baked_word
+from sterna.runtime.config import LaunchConfig, keep_prepared
 from sterna.runtime.exceptions import Failure
 from sterna.runtime.seeds import next_seed
 from sterna.targets.opencl.driver import OpenclError, call, function
@@ -30,7 +30,6 @@ __all__ = ["OpenclModule"]
 
 _INDIRECT_FINE_GRAIN_SYSTEM, _INDIRECT_POINTERS = 0x11B7, 0x11B6
 _WORK_GROUP_SIZE, _LOCAL_MEM_SIZE, _PRIVATE_MEM_SIZE = 0x11B0, 0x11B2, 0x11B4
-_KEPT_CONFIGS = 256
 _SEED = struct.Struct("=Q")
 _IMPOSSIBLE = frozenset(
     {"INVALID_WORK_GROUP_SIZE", "INVALID_WORK_ITEM_SIZE", "OUT_OF_RESOURCES", "INVALID_GLOBAL_WORK_SIZE",
@@ -66,7 +65,7 @@ class OpenclModule:
         self._program, self._kernel = program, 0
         self._state = frozenset(image.facts["state"])
         self._draws, self._dynamic = "seed" in self._state, "dynamic" in self._state
-        self._padding = bytes(-size % WORD_BYTES if size or self._state else WORD_BYTES)  # of nothing: one word
+        self._padding = state_padding(size, self._state)
         self._table: SvmMemory | None = None
         self._record = device.records.take()
         self._prints: Sequence[Any] = image.facts.get("prints") or ()
@@ -110,10 +109,7 @@ class OpenclModule:
             When the code has the word baked in.
         """
         if self._table is None or record.index * WORD_BYTES >= self._table.nbytes:
-            raise LinkError(
-                f"kernel {self.image.name}: the value of {record.path!r} is baked into the code and cannot be changed; "
-                "use the strategy 'table'"
-            )
+            raise baked_word(self.image.name, record, self.device.target.strategies)
         self.device.write_word(self._table.address + WORD_BYTES * record.index, word, stream)
 
     def _finish(self) -> None:
@@ -187,15 +183,11 @@ class OpenclModule:
         )
 
     def _prepare(self, config: LaunchConfig) -> _Prepared:
-        prepared = self._configs.get(config)
-        if prepared is None:
-            prepared = _Prepared(config, self._padding + self._pack_state(config))
-            if len(self._configs) >= _KEPT_CONFIGS:
-                self._configs.clear()
-            self._configs[config] = prepared
-        prepared.config = config  # an equal one: the next look is by identity
-        self._prepared = prepared
+        prepared = self._prepared = keep_prepared(self._configs, config, self._make)
         return prepared
+
+    def _make(self, config: LaunchConfig) -> _Prepared:
+        return _Prepared(config, self._padding + self._pack_state(config))
 
     def _pack_state(self, config: LaunchConfig) -> bytes:
         """The state words that the kernel reads, but the seed, which each launch adds."""
@@ -207,8 +199,7 @@ class OpenclModule:
             "flat": (0, 0),
             "dynamic": (config.shared_bytes,),
         }
-        words = [word for name in STATE_WORDS if name in self._state for word in values.get(name, ())]
-        return struct.pack(f"={len(words)}Q", *words)
+        return pack_state(self._state, values)
 
     # ---- after launching ---------------------------------------------------------------------
 
@@ -217,8 +208,7 @@ class OpenclModule:
         if self._record.is_written:
             found = self._record.take()
             if found is not None:
-                image = self.image
-                self.device.pending.add(Failure(image.name, found, image.errors, image.sources, self.function))
+                self.device.pending.add(Failure.of(self.image, found, self.function))
         if is_idle:
             self._watched = False
 
