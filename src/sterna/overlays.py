@@ -203,8 +203,8 @@ def tables_for(target: _Target) -> Tables:
 def register(overlay: Overlay) -> None:
     """Put an entry into its table.
 
-    Running the same definition again (a notebook's cell, a reloaded module) replaces the former; two functions of one
-    name that stand in one file are two definitions.
+    Running the same definition again (a notebook's cell, a reloaded module, a file that is run and imported) replaces
+    the former; two functions of one name that stand in one file are two definitions.
 
     Raises
     ------
@@ -214,7 +214,7 @@ def register(overlay: Overlay) -> None:
     with _LOCK:
         table = method_table(overlay.table)
         former = table.find(overlay.subject)
-        if former is not None and (former.origin != overlay.origin or _both_stand(former, overlay)):
+        if former is not None and not _is_again(former, overlay):
             raise OverlayError(
                 f"{name_of(overlay.subject)} has two definitions for {shown_table(overlay.table)}: "
                 f"{former.origin[1]} ({former.where}) and {overlay.origin[1]} ({overlay.where}); "
@@ -224,6 +224,13 @@ def register(overlay: Overlay) -> None:
         if overlay.stub:
             _STUBS[id(overlay.subject)] = overlay
         changes[0] = object()
+
+
+def _is_again(former: Overlay, overlay: Overlay) -> bool:
+    """Whether an entry is the same definition as the former, run once more."""
+    if former.place == overlay.place and former.origin[1] == overlay.origin[1]:
+        return True
+    return former.origin == overlay.origin and not _both_stand(former, overlay)
 
 
 def _both_stand(former: Overlay, overlay: Overlay) -> bool:

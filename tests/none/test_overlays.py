@@ -164,6 +164,18 @@ def test_a_definition_that_is_run_again(tmp_path):
         remove(math.gamma)
 
 
+def test_a_file_that_is_run_and_imported(tmp_path):
+    """It is two modules with one file: the definition is the same."""
+    module = write_module(
+        tmp_path, "import sterna, math\n@sterna.device_override(math.gamma)\ndef _(x):\n    return x\n"
+    )
+    try:
+        exec(compile(Path(module.__file__).read_text(), module.__file__, "exec"), {"__name__": "__main__"})
+        assert DEVICE_TABLES.find(math.gamma).origin == ("__main__", "_")
+    finally:
+        remove(math.gamma)
+
+
 def test_two_definitions_of_one_name(tmp_path):
     """``def _`` twice in a file is two definitions; one that moved in its file, or ran again, is one."""
     one = "@sterna.device_override(math.gamma)\ndef _(x):\n    return {}\n"
