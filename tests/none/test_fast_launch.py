@@ -189,3 +189,17 @@ def test_a_specialisation_that_was_dropped_for_newer_ones_keeps_its_code(monkeyp
         for _ in range(5 if value == 0 else 1):
             launcher(x)
             assert x[0] == value
+
+
+@sterna.kernel
+def without():
+    pass
+
+
+def test_no_arguments():
+    for _ in range(6):
+        without[2, 3]()
+    fast = without[2, 3]._fast
+    assert fast is not None and fast(()) and not fast((1,))
+    with pytest.raises(SignatureError):
+        without[2, 3](1)

@@ -82,7 +82,7 @@ def make_fast_launch(
         "check": found.packer.check,
     }  # fmt: skip
     tests, values = ["active() is None", "dispatcher.epoch is epoch"], []
-    if not 0 < len(args) <= _MOST_ARGUMENTS or active_block() is not None:
+    if len(args) > _MOST_ARGUMENTS or active_block() is not None:
         return None
     for number, (arg, t) in enumerate(zip(args, found.types, strict=True)):
         own = _argument(f"a{number}", arg, t, device, names)
@@ -91,7 +91,7 @@ def make_fast_launch(
         tests.append(own[0])
         values.append(own[1])
     source = _SOURCE.format(
-        names=", ".join(names), unpack="".join(f"a{n}, " for n in range(len(args))),
+        names=", ".join(names), unpack="".join(f"a{n}, " for n in range(len(args))) or "()",
         tests=" and ".join([*tests, "holds()"]), values=", ".join(values),
         keep="hold((found, args))" if found.keep is not None else "",
         check="check(args)" if found.packer.checks else "",
