@@ -2,7 +2,8 @@
 
 Each library runs in processes of its own, in turn: numba's threads go on spinning for a while after a call, on a
 processor that the other library then wants.  A round is one process of each; the ratio reported is the median over the
-rounds of the ratio of their least times, which disturbances of the machine change least.
+rounds of the ratio of their least times, which disturbances of the machine change least.  With one thread
+(``STERNA_NUM_THREADS=1``) it is processor time that is measured.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ CODE = """
 import importlib, json, sys, time
 from suite.inputs import make_inputs
 module, seconds = importlib.import_module("suite.with_" + sys.argv[1]), float(sys.argv[2])
+clock = time.process_time if sys.argv[4] == "1" else time.perf_counter
 found = {}
 for case in sys.argv[3].split(","):
     inputs = make_inputs(case)
@@ -26,9 +28,9 @@ for case in sys.argv[3].split(","):
         launch(*inputs)
     times, end = [], time.perf_counter() + seconds
     while len(times) < 5 or time.perf_counter() < end:
-        start = time.perf_counter()
+        start = clock()
         launch(*inputs)
-        times.append(time.perf_counter() - start)
+        times.append(clock() - start)
     found[case] = min(times) * 1e6
 print(json.dumps(found))
 """
@@ -63,9 +65,8 @@ def main() -> None:
         rounds: list[dict[str, dict[str, float]]] = []
         for number in range(max(given.rounds, 3) + 1):
             order = LIBRARIES if number % 2 else LIBRARIES[::-1]
-            rounds.append(
-                {name: fresh(CODE, name, "0.4" if number else "0", ",".join(CASES), **places) for name in order}
-            )
+            given_to = "0.4" if number else "0", ",".join(CASES), threads
+            rounds.append({name: fresh(CODE, name, *given_to, **places) for name in order})
     results: dict[str, Any] = {}
     for case in CASES:
         best = {name: min(r[name][case] for r in rounds[1:]) for name in LIBRARIES}  # the first one compiled

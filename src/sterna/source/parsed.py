@@ -44,6 +44,7 @@ class ParsedSource:
         self._flags = flags & FUTURE_FLAGS
         self._tree, self._flags = self._parse()
         self._nodes: list[tuple[FunctionNode, str]] = list(_functions(self._tree))
+        self._prepared: set[int] = set()
         self._codes: list[CodeType] | None = None
         self._lambdas: list[tuple[FunctionNode, CodeType]] | None = None
 
@@ -58,7 +59,9 @@ class ParsedSource:
         node = node or self._find_similar(code)
         if node is None:
             return None
-        prepare(node, next(owner for known, owner in self._nodes if known is node))
+        if id(node) not in self._prepared:
+            self._prepared.add(id(node))
+            prepare(node, next(owner for known, owner in self._nodes if known is node))
         return node, exact
 
     def codes(self) -> list[CodeType]:
