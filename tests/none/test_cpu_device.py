@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import struct
 import subprocess
 import sys
@@ -404,6 +405,36 @@ def test_standard_output_may_launch_kernels_that_print(monkeypatch: pytest.Monke
     worker.join(30)
     assert not worker.is_alive(), "threads wait for each other"
     assert out.lines > 16
+
+
+class _Held:
+    """Standard output that keeps the thread which writes until it is let go."""
+
+    def __init__(self) -> None:
+        self.writing, self.go = threading.Event(), threading.Event()
+
+    def write(self, text: str) -> None:
+        self.writing.set()
+        self.go.wait(30)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_child_forked_while_another_thread_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+    module, held = load_kernel(grid_kernel(PRINT, TEXT)), _Held()
+    monkeypatch.setattr(sys, "stdout", held)
+    printing = threading.Thread(target=module.launch, args=(config(1, 1), bytes(8)), daemon=True)
+    printing.start()
+    assert held.writing.wait(30)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # ends a child that waits for ever
+        sys.stdout = None
+        module.launch(config(1, 1), bytes(8))
+        os._exit(0)
+    held.go.set()
+    printing.join(30)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_devices_by_name() -> None:

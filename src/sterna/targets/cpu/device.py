@@ -10,6 +10,7 @@ Launch blocks are recycled through a list per module, so that concurrent launche
 from __future__ import annotations
 
 import ctypes
+import os
 import struct
 import sys
 import threading
@@ -368,6 +369,17 @@ def _print(data: int, size: int) -> None:
                 sys.stdout.write(text)
         finally:
             _writer[0] = outer
+
+
+def _after_fork() -> None:
+    """A forked child has none of the threads that held a lock or were writing."""
+    global _print_lock, _failure_lock
+    _print_lock, _failure_lock = threading.RLock(), threading.Lock()
+    _writer[0] = 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 @cache
