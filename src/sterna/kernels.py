@@ -324,7 +324,7 @@ class Kernel:
 class Launcher:
     """A kernel with a launch configuration; calling it starts the kernel."""
 
-    __slots__ = ("_blocks", "_config", "_fast", "_kernel", "_over", "_seen", "_shared", "_threads", "stream")
+    __slots__ = ("_blocks", "_config", "_epoch", "_fast", "_kernel", "_over", "_seen", "_shared", "_threads", "stream")
 
     def __init__(
         self, kernel: Kernel, blocks: Any, threads: Any, stream: Any, shared_bytes: Any, over: tuple[int, ...] = ()
@@ -333,6 +333,7 @@ class Launcher:
         self._shared, self._over, self.stream = shared_bytes, over, stream
         self._config: tuple[Device, LaunchConfig] | None = None
         self._fast: FastLaunch | None = None
+        self._epoch: object = None
         self._seen = 0
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
@@ -345,6 +346,8 @@ class Launcher:
         self, config: LaunchConfig, found: Specialisation, device: Device, args: tuple[Any, ...], dispatcher: Dispatcher
     ) -> None:
         """A launch was made the general way; after some, the next ones of its kind get a function of their own."""
+        if self._epoch is not dispatcher.epoch:  # another life: what the function holds is let go
+            self._epoch, self._fast, self._seen = dispatcher.epoch, None, 0
         self._seen += 1
         if self._seen in _NOTED:
             from sterna.runtime.fast_launch import make_fast_launch
