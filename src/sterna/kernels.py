@@ -349,6 +349,8 @@ class Launcher:
         if self._epoch is not dispatcher.epoch:  # another life: what the function holds is let go
             self._epoch, self._fast, self._seen = dispatcher.epoch, None, 0
         self._seen += 1
+        if self._fast is not None and self._fast.epoch is not dispatcher.epoch:  # type: ignore[attr-defined]
+            self._fast = None  # unloaded since: it must not keep the code
         if self._seen in _NOTED:
             from sterna.runtime.fast_launch import make_fast_launch
 

@@ -298,6 +298,8 @@ def test_occupancy_and_facts(gpu):
     assert compiled.local_bytes == 0 and compiled.max_threads == 1024
     assert ".entry" in compiled.ptx
     assert compiled.suggest(shared_bytes=40_000)[0] <= blocks
+    blocks, threads = compiled.suggest(shared_bytes=60_000)  # more than a kernel may have unasked
+    assert blocks >= 1 and threads >= 32
 
 
 def test_machine_code_as_text(gpu):
@@ -507,6 +509,12 @@ def test_cupy(gpu):
         theirs = cupy.ones(64, dtype=cupy.float32)
     scale[1, 64, stream](theirs)
     stream.synchronize()
+    assert np.array_equal(cupy.asnumpy(theirs), expected)
+    theirs = cupy.ones(64, dtype=cupy.float32)
+    with sterna.on(gpu), sterna.capture() as graph:
+        scale.over(64)(theirs)
+    graph.launch()
+    gpu.synchronize()
     assert np.array_equal(cupy.asnumpy(theirs), expected)
     view = cupy.arange(24, dtype=cupy.float32).reshape(4, 6)[::2, 1::2]
     adopted = sterna.from_dlpack(view)

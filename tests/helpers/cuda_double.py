@@ -244,6 +244,9 @@ class DriverDouble:
             recording.append(launched)
         return 0
 
+    def _cuLaunchCooperativeKernel(self, function: Any, *rest: Any) -> int:
+        return self._cuLaunchKernel(function, *rest, None)
+
     # ---- streams, events, graphs -------------------------------------------------------------
 
     def _new(self, out: Any, *rest: Any) -> None:

@@ -31,7 +31,7 @@ from sterna.targets.cuda.memory import CudaMemory, HostAllocation, MemoryPool, n
 from sterna.targets.cuda.module import CudaModule
 from sterna.targets.cuda.printing import PrintBuffer
 from sterna.targets.cuda.records import RecordPool
-from sterna.targets.cuda.streams import Event, Stream, stream_handle
+from sterna.targets.cuda.streams import Event, Stream, relaxed_capture, stream_handle
 from sterna.targets.cuda.target import ARCHITECTURES, parse_target
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ __all__ = ["RUNTIME", "CudaDevice", "CudaRuntime"]
 
 _DLPACK_CUDA = 2
 _NON_BLOCKING = 1
-_RELAXED = 2
 _MOST_KEPT = 4096
 """Launches whose objects are kept alive before one waits for them."""
 
@@ -147,6 +146,8 @@ class CudaDevice:
     def write_word(self, address: int, word: int, stream: Any) -> None:
         """Write one word, ordered on a stream; at once while the stream records a graph."""
         cu = self.context.enter()
+        if hasattr(type(stream), "is_foreign") and stream.device is not self:
+            stream = None  # it orders the words of its own device; here the current stream does
         given = active_stream(self) if stream is None else stream
         if getattr(given, "is_capturing", False):
             self.write_now({address: word.to_bytes(8, "little")})
@@ -158,7 +159,11 @@ class CudaDevice:
 
     def allocate(self, nbytes: int) -> CudaMemory:
         """Device memory from the driver's pool, ordered on the current stream; not initialised."""
-        return self.memory.allocate(nbytes, self._copy_stream())
+        stream = self._copy_stream()
+        self._enter(stream)
+        made = self.memory.allocate(nbytes, stream)
+        self._leave(stream)
+        return made
 
     def _copy_stream(self) -> int:
         """Where copies go: the current stream, or beside it while it records a graph."""
@@ -166,6 +171,21 @@ class CudaDevice:
         if given is None:
             return 0
         return self.loader if getattr(given, "is_capturing", False) else stream_handle(given)
+
+    def _enter(self, stream: int) -> None:
+        """Work that nothing waits for goes into `stream`: memory is not given out again before it is done."""
+        if stream and stream != self._loader[1]:
+            given = self.stream_of(active_stream(self))
+            self.memory.enter_stream(stream, given.is_blocking, given.is_foreign)
+
+    def _leave(self, stream: int) -> None:
+        """As `_enter`, behind the work."""
+        if not stream:
+            return
+        if stream == self._loader[1]:  # beside a recording: what is recorded is ordered behind nothing
+            self.context.enter().cuStreamSynchronize(stream)
+        elif self.stream_of(active_stream(self)).is_foreign:
+            self.memory.leave_stream(stream)
 
     def capture(self, value: Any) -> Any:
         """An array of this device for a captured one: NumPy arrays are copied, device arrays used as they are.
@@ -207,7 +227,9 @@ class CudaDevice:
             return False
         stream = self._copy_stream()
         if source_device is self:
+            self._enter(stream)
             self.context.enter().cuMemcpyDtoDAsync_v2(target, source, nbytes, stream)
+            self._leave(stream)
             return True
         source_device.context.enter().cuCtxSynchronize()
         cu = self.context.enter()
@@ -218,7 +240,10 @@ class CudaDevice:
     def fill_bytes(self, address: int, nbytes: int, value: int = 0) -> None:
         """Set every byte, in the current stream."""
         if nbytes:
-            self.context.enter().cuMemsetD8Async(address, value, nbytes, self._copy_stream())
+            stream = self._copy_stream()
+            self._enter(stream)
+            self.context.enter().cuMemsetD8Async(address, value, nbytes, stream)
+            self._leave(stream)
 
     @property
     def dlpack_device(self) -> tuple[int, int]:
@@ -326,6 +351,7 @@ class CudaDevice:
         """A kernel that may fail or print was launched: look at its record at the next synchronise."""
         with self._lock:
             self._watched[id(module)] = module
+            module.is_watched = True
             if self._finishes_with is not driver():
                 self._finishes_with = driver()
                 atexit.register(self._finish, self._finishes_with)
@@ -334,29 +360,50 @@ class CudaDevice:
         """At the end of the process: report what nothing has synchronised after."""
         with contextlib.suppress(Exception):  # the driver may be gone, or this is a forked child
             if self._watched and driver() is cu:
+                started = self._note_waiting()
                 self.context.enter().cuCtxSynchronize()
                 with contextlib.suppress(Exception):
-                    self._collect_all(True)
+                    self._collect_all(started)
                 report_unobserved()
+
+    def watches(self, module: CudaModule) -> bool:
+        """Whether its record has still to be looked at."""
+        return id(module) in self._watched
 
     def unwatch(self, module: CudaModule) -> None:
         """The kernel is being unloaded."""
         with self._lock:
             self._watched.pop(id(module), None)
 
-    def collect(self, is_idle: bool = False) -> None:
-        """Look at the records of launched kernels, write what was printed, and raise the first exception."""
-        if self._watched:
-            self._collect_all(is_idle)
+    def _note_waiting(self) -> list[CudaModule]:
+        """The device is about to be waited for: what was launched so far; a launch from now on is noted again."""
+        with self._lock:
+            started = list(self._watched.values())
+            for module in started:
+                module.is_watched = False
+        return started
+
+    def collect(self, finished: list[CudaModule] | None = None) -> None:
+        """Look at the records of launched kernels, write what was printed, and raise the first exception.
+
+        Parameters
+        ----------
+        finished : list of CudaModule, optional
+            After the whole device was waited for: what had been launched before.
+        """
+        if self._watched or finished:
+            self._collect_all(finished)
         if self.pending.any:
             self.pending.raise_first()
 
-    def _collect_all(self, is_idle: bool) -> None:
+    def _collect_all(self, finished: list[CudaModule] | None) -> None:
         with self._lock:
-            watched = list(self._watched.values())
-            if is_idle:
-                self._watched.clear()
-        for module in watched:
+            watched = {id(module): module for module in (*self._watched.values(), *(finished or ()))}
+            for module in finished or ():
+                if not module.is_watched:  # another thread may have launched it meanwhile
+                    self._watched.pop(id(module), None)
+        is_idle = finished is not None
+        for module in watched.values():
             module.collect(is_idle)
         if "print_buffer" in self.__dict__:
             self.print_buffer.drain(is_idle)
@@ -364,8 +411,9 @@ class CudaDevice:
     def synchronize(self) -> None:
         """Wait for everything on the device; raise the first exception of a kernel since the last call."""
         if not getattr(active_stream(self), "is_capturing", False):
+            started = self._note_waiting()
             self._finish_kept()
-            self.collect(True)
+            self.collect(started)
 
     @cached_property
     def print_buffer(self) -> PrintBuffer:
@@ -385,19 +433,6 @@ class CudaDevice:
         for module in list(self._modules):
             module.forget_context()
         self.context.reset()
-
-
-class relaxed_capture:
-    """While inside, calls that a recording stream would refuse are allowed in this thread."""
-
-    def __init__(self, cu: Any) -> None:
-        self._cu, self._mode = cu, ctypes.c_int(_RELAXED)
-
-    def __enter__(self) -> None:
-        self._cu.cuThreadExchangeStreamCaptureMode(ctypes.byref(self._mode))
-
-    def __exit__(self, *_: object) -> None:
-        self._cu.cuThreadExchangeStreamCaptureMode(ctypes.byref(self._mode))
 
 
 def _host_address(host: np.ndarray) -> int:

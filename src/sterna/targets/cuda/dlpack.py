@@ -78,6 +78,10 @@ def to_dlpack(array: Any, options: dict[str, Any]) -> Any:
         raise BufferError(f"{array!r} cannot be exported to DLPack device {tuple(wanted)}; copy it there first")
     if array.dtype.kind not in _CODES:
         raise BufferError(f"DLPack has no dtype {array.dtype}")
+    if not array._view.flags.writeable and not options.get("copy"):
+        raise BufferError(
+            f"{array!r} is read-only, which DLPack's capsules of this version cannot say; copy=True works"
+        )
     if options.get("copy"):
         array = array.copy()
     _order(array.device, options.get("stream"))
@@ -100,9 +104,9 @@ def to_dlpack(array: Any, options: dict[str, Any]) -> Any:
 
 def _order(device: Any, consumer: Any) -> None:
     """Let the consumer's stream wait for what was put into the current one."""
-    if consumer is None or consumer == _NO_WAIT:
+    if consumer == _NO_WAIT:
         return
-    theirs = 0 if consumer == _LEGACY else int(consumer)
+    theirs = 0 if consumer is None or consumer == _LEGACY else int(consumer)  # none named: the default stream
     ours = device.handle_of(None)
     if theirs != ours:
         event = Event(device, timing=False)

@@ -122,11 +122,15 @@ class Graph:
         if handle:
             side = device.stream_of(given)
             device.memory.enter_stream(handle, side.is_blocking, side.is_foreign)
+        modules = [specialisation.loaded.module for specialisation, _ in self._kept]
+        for module in modules:
+            module.take_turn(handle)
         cu.cuGraphLaunch(self._executable, handle)
         if handle and side.is_foreign:
             device.memory.leave_stream(handle)
-        for specialisation, _ in self._kept:
-            specialisation.loaded.module.note_launch()
+        for module in modules:
+            module.end_turn(handle)
+            module.note_launch()
 
     def _destroy(self) -> None:
         if self._executable and self._generation == self.device.context.generation:

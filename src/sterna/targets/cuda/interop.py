@@ -13,7 +13,7 @@ import numpy as np
 from sterna.runtime.devices import active_stream, device_named
 from sterna.targets.cuda.driver import DriverError, driver
 from sterna.targets.cuda.memory import ForeignMemory
-from sterna.targets.cuda.streams import Event, stream_handle
+from sterna.targets.cuda.streams import Event, relaxed_capture, stream_handle
 
 __all__ = ["adopt", "array_interface"]
 
@@ -87,8 +87,12 @@ def _wait(device: Any, stream: int | None) -> None:
     ours = device.handle_of(None)
     if theirs == ours:
         return
-    event = Event(device, timing=False)
     cu = device.context.enter()
+    if getattr(active_stream(device), "is_capturing", False):  # a recording cannot wait for what is outside of it
+        with relaxed_capture(cu):
+            cu.cuStreamSynchronize(theirs)
+        return
+    event = Event(device, timing=False)
     cu.cuEventRecord(event.handle, theirs)
     cu.cuStreamWaitEvent(ours, event.handle, 0)
 
@@ -100,7 +104,7 @@ def array_interface(array: Any) -> dict[str, Any]:
     found: dict[str, Any] = {
         "shape": array.shape,
         "typestr": array.dtype.str,
-        "data": (array.address if array.size else 0, False),
+        "data": (array.address if array.size else 0, not array._view.flags.writeable),
         "version": 3,
         "strides": None if array.is_contiguous else array.strides,
         "stream": handle or _LEGACY,

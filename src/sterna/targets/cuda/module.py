@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import threading
 from collections.abc import Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -64,6 +65,8 @@ class CudaModule:
     ----------
     function : function or None
         The live kernel function, which error reports start from; the linker sets it.
+    is_watched : bool
+        Whether it was launched since the device was last waited for.
     """
 
     def __init__(self, device: CudaDevice, image: KernelImage, handle: int, size: int) -> None:
@@ -81,12 +84,13 @@ class CudaModule:
         self._configs: dict[LaunchConfig, _Prepared] = {}
         self._raises = bool(image.facts.get("raises", True))
         self._prints: Sequence[Any] = image.facts.get("prints") or ()
-        self._watched = False
+        self.is_watched = False
+        self._collecting = threading.Lock()
         self._dynamic = 0
         self._cooperative = bool(image.facts.get("cooperative"))
         if self._prints:
             device.print_buffer.register(self._record.address, self._prints)
-        self._last_stream: int | None = None
+        self._turn: tuple[int, Event] | None = None
         self._call: Any = device.launch_call(self._cooperative)
 
     # ---- words -------------------------------------------------------------------------------
@@ -165,13 +169,15 @@ class CudaModule:
             self._launch_beside(prepared, args, stream)
             return
         if self._cooperative:
-            self._take_turn(0)
+            self.take_turn(0)
         tail = prepared.tail + _SEED.pack(next_seed()) if self._draws else prepared.tail
         cell = ctypes.c_char_p(bytes(args) + tail)
         code = self._call(self._kernel, *prepared.dims, None, ctypes.byref(cell), None)
         if code:
             self._retry(code, prepared, None, cell)
-        if not self._watched:
+        if self._cooperative:
+            self.end_turn(0)
+        if not self.is_watched:
             self.note_launch()
 
     def _launch_beside(self, prepared: _Prepared, args: bytes | bytearray, given: Any) -> None:
@@ -182,26 +188,31 @@ class CudaModule:
         is_recording = getattr(stream, "is_capturing", False)  # a graph waits for nothing outside; its replay does
         if handle and not is_recording:
             memory.enter_stream(handle, stream.is_blocking, stream.is_foreign)
-        if self._cooperative and not is_recording:
-            self._take_turn(handle)
+        if not is_recording:
+            self.take_turn(handle)
         tail = prepared.tail + _SEED.pack(next_seed()) if self._draws else prepared.tail
         cell = ctypes.c_char_p(bytes(args) + tail)
         code = self._call(self._kernel, *prepared.dims, ctypes.c_void_p(handle), ctypes.byref(cell), None)
         if code:
             self._retry(code, prepared, ctypes.c_void_p(handle), cell)
+        if not is_recording:
+            self.end_turn(handle)
         if handle and stream.is_foreign:
             memory.leave_stream(handle)
-        if not self._watched:
+        if not self.is_watched:
             self.note_launch()
 
-    def _take_turn(self, stream: int) -> None:
+    def take_turn(self, stream: int) -> None:
         """Launches of a cooperative kernel share its grid barrier: one in another stream comes after the last one."""
-        last, self._last_stream = self._last_stream, stream
-        if last is not None and last != stream:
-            cu = self.device.context.enter()
-            event = Event(self.device, timing=False)
-            cu.cuEventRecord(event.handle, last)
-            cu.cuStreamWaitEvent(stream, event.handle, 0)
+        if self._cooperative and self._turn is not None and self._turn[0] != stream:
+            self.device.context.enter().cuStreamWaitEvent(stream, self._turn[1].handle, 0)
+
+    def end_turn(self, stream: int) -> None:
+        """Mark where the launch is done; the stream itself may be gone when the next one asks."""
+        if self._cooperative:
+            event = self._turn[1] if self._turn is not None else Event(self.device, timing=False)
+            self.device.context.enter().cuEventRecord(event.handle, stream)
+            self._turn = stream, event
 
     def _retry(self, code: int, prepared: _Prepared, stream: Any, cell: Any) -> None:
         """A launch was refused: another library may have made another context current in this thread."""
@@ -288,23 +299,22 @@ class CudaModule:
 
     def note_launch(self) -> None:
         """It was launched, here or by a graph: its record is looked at by the next synchronise."""
-        self._watched = True
         if self._raises or self._prints:
             self.device.watch(self)
+        else:
+            self.is_watched = True
 
     def collect(self, is_idle: bool) -> None:
         """Take the record, if a thread has failed; `is_idle` says that nothing runs on the device any more."""
-        record = self._record
-        if record.is_written:
-            found = record.take()
-            if self._cooperative and is_idle:
-                address, size = self._look_up(_GRID_STATE)
-                if size:
-                    self.device.write_now({address: bytes(size)})
-            if found is not None:
-                self.device.pending.add(Failure.of(self.image, found, self.function))
-        if is_idle:
-            self._watched = False
+        with self._collecting:
+            found = self._record.take() if self._record.is_written else None
+        if found is None:
+            return
+        if self._cooperative and is_idle:
+            address, size = self._look_up(_GRID_STATE)
+            if size:
+                self.device.write_now({address: bytes(size)})
+        self.device.pending.add(Failure.of(self.image, found, self.function))
 
     def facts(self) -> dict[str, int]:
         """Registers, bytes of memory and the largest block, as the driver says."""
@@ -319,6 +329,7 @@ class CudaModule:
     def suggest(self, shared_bytes: int = 0) -> tuple[int, int]:
         """Blocks and threads that fill the device, as the driver's occupancy calculator says."""
         cu = self.device.context.enter()
+        self._allow_shared(shared_bytes)
         blocks, threads = ctypes.c_int(), ctypes.c_int()
         cu.cuOccupancyMaxPotentialBlockSize(
             ctypes.byref(blocks), ctypes.byref(threads), self._kernel, None, shared_bytes, 0
@@ -336,7 +347,7 @@ class CudaModule:
                 cu = device.context.enter()
             except (OSError, DriverError):  # a forked child, or the driver is gone: nothing of it is left to release
                 return
-            if self._watched:
+            if self.is_watched or device.watches(self):
                 cu.cuCtxSynchronize()
                 self.collect(True)
             device.unwatch(self)

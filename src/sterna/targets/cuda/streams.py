@@ -17,9 +17,10 @@ from sterna.targets.cuda.memory import new_handle
 if TYPE_CHECKING:
     from sterna.targets.cuda.device import CudaDevice
 
-__all__ = ["Event", "Stream", "stream_handle"]
+__all__ = ["Event", "Stream", "relaxed_capture", "stream_handle"]
 
 _NON_BLOCKING, _NO_TIMING = 1, 2
+_RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
 _NOT_READY = "CUDA_ERROR_NOT_READY"
 
 
@@ -127,6 +128,19 @@ class Event:
                 self.device.context.enter().cuEventDestroy_v2(self.handle)
         except Exception:  # as for streams
             return
+
+
+class relaxed_capture:
+    """While inside, calls that a recording stream would refuse are allowed in this thread."""
+
+    def __init__(self, cu: Any) -> None:
+        self._cu, self._mode = cu, ctypes.c_int(_RELAXED)
+
+    def __enter__(self) -> None:
+        self._cu.cuThreadExchangeStreamCaptureMode(ctypes.byref(self._mode))
+
+    def __exit__(self, *_: object) -> None:
+        self._cu.cuThreadExchangeStreamCaptureMode(ctypes.byref(self._mode))
 
 
 def _is_done(query: Any, handle: int) -> bool:

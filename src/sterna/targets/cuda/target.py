@@ -20,8 +20,8 @@ __all__ = [
 ]
 
 ARCHITECTURES: dict[str, str] = {
-    "sm_75": "7.0", "sm_80": "7.0", "sm_86": "7.1", "sm_87": "7.4", "sm_89": "7.8", "sm_90": "7.8", "sm_100": "8.6",
-    "sm_103": "8.8", "sm_120": "8.7", "sm_121": "8.8",
+    "sm_75": "7.0", "sm_80": "7.0", "sm_86": "7.1", "sm_87": "7.4", "sm_88": "9.0", "sm_89": "7.8", "sm_90": "7.8",
+    "sm_100": "8.6", "sm_103": "8.8", "sm_110": "9.0", "sm_120": "8.7", "sm_121": "8.8",
 }  # fmt: skip
 """Architecture → version of the PTX language its code is written in (the lowest that knows it and what we use)."""
 
