@@ -342,3 +342,35 @@ def test_without_an_archive_everything_works(opencl, archive, monkeypatch):
     before = dict(archive.counters)
     load_again(opencl, out)
     assert archive.counters == before
+
+
+class _Device:
+    """What a driver says of a device."""
+
+    def __init__(self, **facts: object) -> None:
+        self.__dict__.update(
+            {
+                "il_version": "SPIR-V_1.2 SPIR-V_1.4",
+                "address_bits": 64,
+                "svm_capabilities": 1,
+                "available": True,
+                **facts,
+            }
+        )
+
+
+@pytest.mark.parametrize(
+    ("facts", "lack"),
+    [
+        ({}, ""),
+        ({"il_version": ""}, "SPIR-V 1.4 (it takes none)"),
+        ({"il_version": "SPIR-V_1.2"}, "SPIR-V 1.4 (it takes SPIR-V_1.2)"),
+        ({"address_bits": 32}, "64-bit addresses"),
+        ({"svm_capabilities": 0}, "shared virtual memory"),
+        ({"available": False}, "being available"),
+    ],
+)
+def test_what_a_device_needs(facts, lack):
+    from sterna.targets.opencl.device import _lacks
+
+    assert _lacks(_Device(**facts)) == lack

@@ -79,11 +79,13 @@ class OpenclDevice:
         self.is_fine_grained = bool(have & _FINE)
         self.has_svm_atomics = bool(have & _ATOMICS)
         self.shares_system_memory = self.reads_host_memory = bool(have & _SYSTEM)
-        self.has_float64 = int(handle.double_fp_config) != 0
+        self.has_float64 = int(_ask(handle, "double_fp_config", 0)) != 0
         self.is_processor = bool(handle.type & cl.device_type.CPU)
-        self.argument_bytes = int(handle.max_parameter_size)
+        self.argument_bytes = int(_ask(handle, "max_parameter_size", 1024))
         self.build_options = (
-            "-cl-fp32-correctly-rounded-divide-sqrt" if int(handle.single_fp_config) & _CORRECT_DIVISION else ""
+            "-cl-fp32-correctly-rounded-divide-sqrt"
+            if int(_ask(handle, "single_fp_config", 0)) & _CORRECT_DIVISION
+            else ""
         )
         most = min(int(handle.max_work_group_size), MAX_THREADS)
         x, y, z = (min(int(n), most) for n in handle.max_work_item_sizes[:3])
@@ -383,24 +385,25 @@ _SPIRV = re.compile(r"SPIR-V_(\d+)\.(\d+)")
 _LEAST_SPIRV = (1, 4)
 
 
+def _ask(handle: Any, name: str, otherwise: Any) -> Any:
+    """A fact of a device; drivers need not know those that are newer than they are."""
+    try:
+        return getattr(handle, name)
+    except load_opencl().Error:
+        return otherwise
+
+
 def _lacks(handle: Any) -> str:
     """What a device lacks to run kernels, or nothing."""
-    cl = load_opencl()
-
-    def ask(name: str, otherwise: Any) -> Any:
-        try:
-            return getattr(handle, name)
-        except cl.Error:
-            return otherwise
-
-    versions = [(int(a), int(b)) for a, b in _SPIRV.findall(str(ask("il_version", "")))]
+    taken = str(_ask(handle, "il_version", ""))
+    versions = [(int(a), int(b)) for a, b in _SPIRV.findall(taken)]
     if not versions or max(versions) < _LEAST_SPIRV:
-        return f"SPIR-V {'.'.join(map(str, _LEAST_SPIRV))} (it takes {ask('il_version', '') or 'none'})"
-    if int(ask("address_bits", 0)) != 64:
+        return f"SPIR-V {'.'.join(map(str, _LEAST_SPIRV))} (it takes {taken or 'none'})"
+    if int(_ask(handle, "address_bits", 0)) != 64:
         return "64-bit addresses"
-    if not int(ask("svm_capabilities", 0)) & (_COARSE | _FINE):
+    if not int(_ask(handle, "svm_capabilities", 0)) & (_COARSE | _FINE):
         return "shared virtual memory"
-    if not ask("available", True):
+    if not _ask(handle, "available", True):
         return "being available"
     return ""
 
