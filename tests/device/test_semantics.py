@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import sterna
 from helpers.launching import Place
 
 F = float(np.float32(0.1))
@@ -121,3 +122,20 @@ def test_snippet(place: Place, make_module, name):
     out, x = np.zeros(8), np.array([5, -3, 7, 0], np.int32)
     place.launch(module.k, 1, 1, out, x, np.array([0.1, 2.5], np.float32), np.array([True, False]), 3, 0.25)
     assert out.tolist() == expected + [0] * (8 - len(expected))
+
+
+@sterna.kernel
+def chosen(x, out):
+    i = sterna.grid(1)
+    value = np.where(x[i] > 2, x[i], np.float32(10))
+    before = (value, value)
+    value -= np.float32(1)
+    out[i, 0] = before[0]
+    out[i, 1] = value
+
+
+def test_what_where_gives_is_a_value(place: Place):
+    """``-=`` binds the name anew; NumPy's own ``where`` gives an array without axes, which it would change."""
+    out = np.zeros((2, 2), np.float32)
+    place.launch(chosen, 1, 2, np.array([1, 5], np.float32), out)
+    assert out.tolist() == [[10, 9], [5, 4]]

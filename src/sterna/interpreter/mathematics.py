@@ -197,6 +197,11 @@ def _table() -> tuple[dict[str, Any], dict[str, Any]]:
     return real, imaginary
 
 
+def _where(condition: Any, x: Any, y: Any) -> Any:
+    """Of scalars, a scalar: NumPy gives an array without axes, which ``+=`` would change for all that share it."""
+    return np.where(condition, x, y)[()]
+
+
 _REAL, _IMAGINARY = _table()
 
 SHIMS: dict[Any, Any] = {
@@ -204,8 +209,8 @@ SHIMS: dict[Any, Any] = {
     for module, table in ((math, _REAL), (cmath, _IMAGINARY))
     for name, shim in table.items()
     if hasattr(module, name)
-}
-"""Function of `math` or `cmath` → the same with NumPy's meaning."""
+} | {np.where: _where}
+"""Function of `math` or `cmath` → the same with NumPy's meaning; of `numpy` → the same on scalars alone."""
 
 
 def shim_module(module: ModuleType) -> ModuleType:

@@ -217,6 +217,8 @@ class Translation:
             overlay = DEVICE_TABLES.find(vars(module)[name])
             if overlay is not None and not overlay.operation and overlay is not within:
                 others[name] = self.value(vars(module)[name], names)
+            elif module is np and _hashable(vars(module)[name]) and vars(module)[name] in SHIMS:
+                others[name] = SHIMS[vars(module)[name]]
         if not others:
             return known
         view = ModuleType(module.__name__, module.__doc__)
