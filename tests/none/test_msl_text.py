@@ -161,8 +161,10 @@ def test_a_captured_wide_array_is_refused():
     def k(x):
         x[0] = np.float32(wide[1])
 
-    with pytest.raises(CompileError, match=r"wide is array.*target metal has no float64"):
+    with pytest.raises(CompileError, match=r"(?s)wide is array.*target metal has no float64.*use float32"):
         build(k, "float32[:]")
+    with pytest.raises(CompileError, match=r"(?s)x is array.*target metal has no complex128.*use complex64"):
+        build(k, "complex128[:]")
 
 
 @pytest.mark.parametrize("dtype", ["int64", "uint64"])

@@ -129,8 +129,28 @@ def test_recursion_is_refused():
     def recursive(out):
         out[0] = factorial(3)
 
-    with pytest.raises(UnsupportedError, match="recursive function on opencl"):
+    with pytest.raises(UnsupportedError, match="recursive function on opencl: factorial calls itself") as caught:
         recursive.build("int64[:]", target=TARGET)
+    place = caught.value.location
+    assert caught.value.kernel == "recursive"
+    assert place is not None and place.line == factorial.__code__.co_firstlineno
+    assert "def factorial(n):" in str(caught.value)
+
+
+def test_options_of_other_targets_are_refused_by_name():
+    @sterna.kernel(cooperative=True)
+    def together(out):
+        out[0] = 1
+
+    with pytest.raises(UnsupportedError, match="kernel together: a cooperative launch on opencl"):
+        together.build("int64[:]", target=TARGET)
+
+    @sterna.kernel(strategy="patch")
+    def patched(out):
+        out[0] = 1
+
+    with pytest.raises(ValueError, match="'patch' is none of target opencl's; build with 'table'"):
+        patched.build("int64[:]", target=TARGET)
 
 
 def test_dynamic_memory_is_a_parameter():

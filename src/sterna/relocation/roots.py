@@ -15,7 +15,7 @@ from typing import Any
 
 __all__ = ["Holder", "note_argument", "resolve"]
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # a holder may be collected, and released, while another is filled
 _held: dict[int, dict[int, Any]] = {}
 """Objects by word, of each living holder."""
 _noted: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()

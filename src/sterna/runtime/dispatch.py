@@ -235,13 +235,13 @@ class Dispatcher:
         Raises
         ------
         ValueError
-            For the strategy ``bake``, whose words are a device's.
+            For the strategy ``bake``, whose words are a device's, and one that the target does not have.
         """
         strategy = self.options.strategy or target.strategies[0]
         if strategy == "bake" or strategy not in target.strategies:
-            raise ValueError(
-                f"kernel {self.name}: the strategy {strategy!r} needs a device; build with 'patch' or 'table'"
-            )
+            others = " or ".join(repr(name) for name in target.strategies if name != "bake")
+            problem = "needs a device" if strategy in target.strategies else f"is none of target {target.name}'s"
+            raise ValueError(f"kernel {self.name}: the strategy {strategy!r} {problem}; build with {others}")
         options = self.options.with_(over=over, strategy=strategy)
         captures = scan(self.function, tables=tables_for(target))
         base = base_key(captures, types, target, options)

@@ -210,7 +210,7 @@ class PendingFailures:
 
     def __init__(self) -> None:
         self._failures: list[Failure] = []
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a failing kernel may be collected, and add to it, inside
         self.any = False
 
     def add(self, failure: Failure) -> None:
@@ -223,8 +223,8 @@ class PendingFailures:
     def take(self) -> list[Failure]:
         """All failures, in order; none is left."""
         with self._lock:
-            taken, self._failures = self._failures, []
             self.any = False
+            taken, self._failures = self._failures, []
         return taken
 
     def raise_first(self) -> None:
@@ -242,7 +242,7 @@ class PendingFailures:
 
 
 _watched: weakref.WeakSet[PendingFailures] = weakref.WeakSet()
-_watch_lock = threading.Lock()
+_watch_lock = threading.RLock()
 
 
 def _watch(pending: PendingFailures) -> None:

@@ -127,7 +127,7 @@ class Global:
         self.type = from_dtype(self.dtype)
         self.type_name = str(self.type)
         self._word = bit_pattern(value, self.dtype)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a kernel that holds it may be collected inside
         self._holders: list[tuple[weakref.ref[Any], RelocationRecord]] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -202,8 +202,9 @@ def attach_all(
         with value._lock:
             holders = value._holders
             if holders and (len(holders) > _MANY_HOLDERS or holders[0][0]() is None):
-                value._holders = holders = [pair for pair in holders if pair[0]() is not None]
-            holders.append((reference, record))
+                value._holders = [pair for pair in holders if pair[0]() is not None]
+            pair = reference, record
+            value._holders.append(pair)  # not `holders`: a kernel that was collected meanwhile has left another list
             word = value._word
             if delivered is None or delivered[record.index] != word:
                 with contextlib.suppress(LinkError):  # baked: the word is in the code

@@ -44,6 +44,7 @@ from sterna.types import BOOL, NONE, OPAQUE, TYPE_TAG, VOID, Type
 __all__ = ["Build", "Specialisation", "build_function", "build_module"]
 
 _MAX_ATTEMPTS = 24
+_NARROWER = {"float64": "float32", "complex128": "complex64"}
 
 
 def build_module(scan: Scan, types: tuple[Type, ...], options: CompileOptions, target: Target) -> Module:
@@ -196,7 +197,8 @@ class Build:
         if self.target.unsupported_types:
             for name in sorted(self.target.unsupported_types):
                 if re.search(rf"\b{name}\b", str(t)):
-                    fail(place, node, f"{what} is {t}, and target {self.target.name} has no {name}")
+                    hint = f"use {_NARROWER[name]} instead" if name in _NARROWER else ""
+                    fail(place, node, f"{what} is {t}, and target {self.target.name} has no {name}", hint)
 
     # ---- functions ----
 

@@ -89,7 +89,7 @@ class CudaDevice:
         )
         self.memory, self.records = MemoryPool(self.context), RecordPool(self.context)
         self.pending = PendingFailures()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a kernel may be collected, and unload, inside
         self._kept: list[Any] = []
         self._watched: dict[int, CudaModule] = {}
         self._finishes_with: Any = None

@@ -58,7 +58,7 @@ class RecordPool:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._generation = -1
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a kernel may be collected, and give its record back, inside
         self._free: list[Record] = []
         self._pages: list[Any] = []
 
@@ -70,7 +70,7 @@ class RecordPool:
             if not self._free:
                 page = HostAllocation(self._context, _PER_PAGE * _STRIDE)
                 self._pages.append(page)
-                self._free = [Record(page, n * _STRIDE) for n in reversed(range(_PER_PAGE))]
+                self._free.extend([Record(page, n * _STRIDE) for n in reversed(range(_PER_PAGE))])
             record = self._free.pop()
         record.clear()
         return record

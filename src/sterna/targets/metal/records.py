@@ -52,7 +52,7 @@ class RecordPool:
 
     def __init__(self, device: Any) -> None:
         self._device = device
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a kernel may be collected, and give its record back, inside
         self._free: list[Record] = []
 
     def take(self) -> Record:
@@ -60,7 +60,7 @@ class RecordPool:
         with self._lock:
             if not self._free:
                 page = SharedBuffer(self._device, _PER_PAGE * _STRIDE)
-                self._free = [Record(page, n * _STRIDE) for n in reversed(range(_PER_PAGE))]
+                self._free.extend([Record(page, n * _STRIDE) for n in reversed(range(_PER_PAGE))])
             record = self._free.pop()
         record.clear()
         return record

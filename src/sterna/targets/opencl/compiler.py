@@ -21,7 +21,7 @@ from sterna.compiler.deep import with_deep_stack
 from sterna.compiler.ir import nodes as ir
 from sterna.compiler.ir.rewrite import walk_function
 from sterna.compiler.passes.prepare import prepare_steps
-from sterna.errors import CompileError, UnsupportedError
+from sterna.errors import CompileError, SourceLocation, UnsupportedError
 from sterna.options import CompileOptions
 from sterna.targets.base import Target
 from sterna.targets.opencl.emit import disassemble, emit_spirv
@@ -107,11 +107,14 @@ def generate(module: ir.Module, target: Target, options: CompileOptions) -> tupl
     """
     if options.cluster or options.cooperative:
         what = "a cluster" if options.cluster else "a cooperative launch"
-        raise UnsupportedError(f"{what} on opencl", hint="leave the option out; both are of CUDA devices")
+        kernel = _shown(module, module.functions[module.entry])
+        hint = "leave the option out; both are of CUDA devices"
+        raise UnsupportedError(f"{what} on opencl", kernel=kernel, hint=hint)
     module, program = prepare_steps(module)
     context = OpenclContext(module, options, target, _data_layout())
-    if any(info.recursive for info in context.infos.values()):
-        raise UnsupportedError("a recursive function on opencl", hint="write it as a loop with a stack of its own")
+    for name, info in context.infos.items():
+        if info.recursive:
+            raise _recursion(module, module.functions[name])
     entry = emit_entry(context) if program is None else emit_stepped(context, program)
     text = context.text([entry])
     facts = {
@@ -122,6 +125,20 @@ def generate(module: ir.Module, target: Target, options: CompileOptions) -> tupl
         "shared_bytes": context.shared_bytes,
     }
     return text, facts
+
+
+def _shown(module: ir.Module, function: ir.Function) -> str:
+    return module.sources[function.ordinal][1].rpartition(".")[2] if module.sources else function.name
+
+
+def _recursion(module: ir.Module, function: ir.Function) -> UnsupportedError:
+    name, place = _shown(module, function), None
+    if function.ordinal < len(module.places):
+        place = SourceLocation(*module.places[function.ordinal], function=name)
+    return UnsupportedError(
+        f"a recursive function on opencl: {name} calls itself", place, _shown(module, module.functions[module.entry]),
+        "write it as a loop with a stack of its own",
+    )  # fmt: skip
 
 
 def _ready(text: str, level: int) -> str:

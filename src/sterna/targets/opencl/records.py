@@ -59,7 +59,7 @@ class RecordPool:
 
     def __init__(self, device: OpenclDevice) -> None:
         self._device = device
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a kernel may be collected, and give its record back, inside
         self._free: list[Record] = []
         self._pages: list[SharedBytes] = []
 
@@ -69,7 +69,7 @@ class RecordPool:
             if not self._free:
                 page = SharedBytes(self._device, _PER_PAGE * _STRIDE)
                 self._pages.append(page)
-                self._free = [Record(page, n * _STRIDE) for n in reversed(range(_PER_PAGE))]
+                self._free.extend([Record(page, n * _STRIDE) for n in reversed(range(_PER_PAGE))])
             return self._free.pop()
 
     def give(self, record: Record) -> None:
