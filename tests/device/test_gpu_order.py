@@ -67,3 +67,36 @@ def test_a_launch_while_another_context_is_current(gpu):
         library.cuCtxDestroy_v2(theirs)
     scale[1, 16](x)
     gpu.synchronize()
+
+
+class ByDLPack:
+    """A tensor that shows DLPack and nothing else."""
+
+    def __init__(self, held: Any) -> None:
+        self.held = held
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        kind, index = self.held.__dlpack_device__()
+        return int(kind), index
+
+    def __dlpack__(self, stream: int | None = None) -> Any:
+        return self.held.__dlpack__(stream=stream)
+
+
+def test_a_tensor_with_dlpack_alone(gpu):
+    torch = pytest.importorskip("torch")
+    tensor = torch.ones(64, device="cuda")
+    scale.over(64)(ByDLPack(tensor))
+    gpu.synchronize()
+    expected = 2 + TABLE[np.arange(64) % 16]
+    assert np.array_equal(tensor.cpu().numpy(), expected)
+    held = ByDLPack(torch.arange(8, dtype=torch.float32, device="cuda"))
+
+    @sterna.kernel
+    def double(x):
+        i = sterna.grid(1)
+        x[i] = held[i] * 2
+
+    x = sterna.zeros(8, np.float32, gpu)
+    double.over(8)(x)
+    assert np.array_equal(x.copy_to_host(), np.arange(8) * 2)

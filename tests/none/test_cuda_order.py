@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import struct
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +14,8 @@ import pytest
 
 import sterna
 from helpers.cuda_double import DriverDouble, cuda_double
+from sterna.dlpack import ImportedTensor
+from sterna.errors import SignatureError
 
 pytest.importorskip("cuda.bindings.nvjitlink")
 
@@ -205,3 +209,77 @@ def test_what_is_read_only_says_so_to_other_libraries(cu):
     assert x.__cuda_array_interface__["data"] == (x.address, False)
     with pytest.raises(BufferError, match="read-only"):
         adopted.__dlpack__(stream=1)
+
+
+class Exporter:
+    """An array of a library that has DLPack and nothing else."""
+
+    def __init__(self, array: Any) -> None:
+        self._array, self.streams = array, []
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._array.__dlpack_device__()
+
+    def __dlpack__(self, stream: int | None = None) -> Any:
+        self.streams.append(stream)
+        return self._array.__dlpack__(stream=-1)
+
+
+def test_an_array_with_dlpack_alone_is_taken_in_place(cu):
+    from sterna.targets.cuda import dlpack
+
+    device = sterna.device("cuda")
+    x = sterna.zeros((4, 6), np.float32, device)
+    before = len(dlpack._alive)
+    theirs = Exporter(x[::2, 1:])
+    adopted = sterna.from_dlpack(theirs)
+    assert (adopted.address, adopted.shape, adopted.strides) == (x.address + 4, (2, 5), (48, 4))
+    assert adopted.dtype == np.float32 and adopted.device is device and theirs.streams == [1]
+    stream = sterna.stream(device)
+    with sterna.on(device, stream):
+        assert sterna.from_dlpack(theirs).address == x.address + 4
+    assert theirs.streams[-1] == stream.handle
+    assert len(dlpack._alive) == before + 1
+    del adopted
+    gc.collect()
+    assert len(dlpack._alive) == before
+    seen = []
+    cu.on_launch = lambda launched: seen.append(struct.unpack("=Qq", ctypes.string_at(launched.params, 16)))
+    one[1, 4](Exporter(x[1]))
+    assert seen == [(x.address + 24, 6)]
+    gc.collect()
+    assert len(dlpack._alive) == before
+
+
+def test_a_captured_array_with_dlpack_alone(cu):
+    x, out = sterna.zeros(4, np.float32, "cuda"), sterna.zeros(4, np.float32, "cuda")
+    held = Exporter(x)
+
+    @sterna.kernel
+    def k(out):
+        out[0] = held[1]
+
+    k[1, 1](out)
+    assert x.address in next(iter(k.specialize("float32[:]", device="cuda").words.values()))
+
+
+def test_an_array_that_dlpack_cannot_say_is_refused(cu):
+    class Half(Exporter):
+        def __dlpack__(self, stream: int | None = None) -> Any:
+            raise BufferError("it needs its gradient")
+
+    with pytest.raises(SignatureError, match="gradient"):
+        one[1, 4](Half(sterna.zeros(4, np.float32, "cuda")))
+
+
+def test_a_capsule_is_read_and_given_back():
+    array = np.arange(24, dtype=np.int16).reshape(4, 6)[::-2, 1:]
+    count = sys.getrefcount(array)
+    tensor = ImportedTensor(array, None)
+    assert tensor.address == array.__array_interface__["data"][0]
+    assert (tensor.shape, tensor.strides, tensor.dtype) == (array.shape, array.strides, array.dtype)
+    assert sys.getrefcount(array) == count + 1
+    del tensor
+    assert sys.getrefcount(array) == count
+    assert ImportedTensor(np.array(1.5), None).shape == ()
+    assert ImportedTensor(np.zeros(3, np.bool_), None).dtype == np.bool_

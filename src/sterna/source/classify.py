@@ -238,7 +238,9 @@ def _classify_protocol(value: Any) -> Classified:
         return _buffer(value)
     if hasattr(cls, "__cuda_array_interface__"):
         return _cuda_buffer(value)
-    return _buffer(value) if hasattr(cls, "__dlpack__") else _OBJECT
+    if hasattr(cls, "__dlpack__"):
+        return _dlpack_buffer(value)
+    return _OBJECT
 
 
 def _global_type(value: Any) -> Type | None:
@@ -273,6 +275,23 @@ def _cuda_buffer(value: Any) -> Classified:
         return Classified(CaptureKind.OBJECT, OPAQUE, "object", f"its __cuda_array_interface__ is unusable: {error}")
     layout = "C" if strides is None else array_layout(shape, strides, dtype.itemsize)
     found = ArrayType(element, len(shape), layout, readonly=bool(interface["data"][1]))
+    return Classified(CaptureKind.BUFFER, found, f"buffer:{found}")
+
+
+def _dlpack_buffer(value: Any) -> Classified:
+    """An array that says what it is by DLPack alone; its memory is not touched."""
+    from sterna.dlpack import DEVICES, ImportedTensor
+    from sterna.typeof import array_layout
+
+    try:
+        if int(value.__dlpack_device__()[0]) not in DEVICES:
+            return _buffer(value)
+        tensor = ImportedTensor(value, -1)
+        element = from_dtype(tensor.dtype)
+    except Exception as error:  # another library's code may raise anything
+        return Classified(CaptureKind.OBJECT, OPAQUE, "object", f"its __dlpack__ is unusable: {error}")
+    layout = array_layout(tensor.shape, tensor.strides, tensor.dtype.itemsize)
+    found = ArrayType(element, len(tensor.shape), layout)
     return Classified(CaptureKind.BUFFER, found, f"buffer:{found}")
 
 

@@ -1,6 +1,6 @@
-"""DLPack capsules of arrays on CUDA devices (unversioned ``dltensor``, as every consumer takes).
+"""DLPack on CUDA devices: capsules of our arrays (unversioned ``dltensor``, as every consumer takes), arrays of theirs.
 
-The structures are those of dlpack.h; a capsule's tensor keeps the array alive until the consumer calls its deleter.
+A capsule's tensor keeps the array alive until the consumer calls its deleter.
 """
 
 from __future__ import annotations
@@ -8,43 +8,24 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from sterna.targets.cuda.streams import Event
+import numpy as np
 
-__all__ = ["to_dlpack"]
+from sterna.dlpack import CAPSULE, CODES, DELETER, DLManagedTensor, ImportedTensor
+from sterna.runtime.devices import active_stream, device_named
+from sterna.targets.cuda.interop import shadow
+from sterna.targets.cuda.memory import ForeignMemory
+from sterna.targets.cuda.streams import Event, relaxed_capture
 
-_NAME = b"dltensor"
-_CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
+__all__ = ["adopt_dlpack", "to_dlpack"]
+
 _LEGACY, _NO_WAIT = 1, -1
-
-
-class _Tensor(ctypes.Structure):
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
-
-
-_DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _DESTRUCTOR = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-
-
-class _Managed(ctypes.Structure):
-    _fields_ = (("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", _DELETER))
-
 
 _alive: dict[int, tuple[Any, ...]] = {}
 """Address of an exported structure → what must live as long as it."""
 
 
-@_DELETER  # type: ignore[untyped-decorator]
+@DELETER  # type: ignore[untyped-decorator]
 def _delete(address: int) -> None:
     _alive.pop(address, None)
 
@@ -53,9 +34,9 @@ def _delete(address: int) -> None:
 def _destroy(capsule: int) -> None:
     """A capsule nobody consumed: its tensor goes with it."""
     api = ctypes.pythonapi
-    if api.PyCapsule_IsValid(ctypes.c_void_p(capsule), _NAME):
+    if api.PyCapsule_IsValid(ctypes.c_void_p(capsule), CAPSULE):
         api.PyCapsule_GetPointer.restype = ctypes.c_void_p
-        _alive.pop(api.PyCapsule_GetPointer(ctypes.c_void_p(capsule), _NAME), None)
+        _alive.pop(api.PyCapsule_GetPointer(ctypes.c_void_p(capsule), CAPSULE), None)
 
 
 def to_dlpack(array: Any, options: dict[str, Any]) -> Any:
@@ -76,7 +57,7 @@ def to_dlpack(array: Any, options: dict[str, Any]) -> Any:
     wanted = options.get("dl_device")
     if wanted is not None and tuple(wanted) != array.device.dlpack_device:
         raise BufferError(f"{array!r} cannot be exported to DLPack device {tuple(wanted)}; copy it there first")
-    if array.dtype.kind not in _CODES:
+    if array.dtype.kind not in CODES:
         raise BufferError(f"DLPack has no dtype {array.dtype}")
     if not array._view.flags.writeable and not options.get("copy"):
         raise BufferError(
@@ -87,11 +68,11 @@ def to_dlpack(array: Any, options: dict[str, Any]) -> Any:
     _order(array.device, options.get("stream"))
     n, size = len(array.shape), array.itemsize
     shape, strides = (ctypes.c_int64 * n)(*array.shape), (ctypes.c_int64 * n)(*(s // size for s in array.strides))
-    managed = _Managed()
+    managed = DLManagedTensor()
     tensor = managed.tensor
     tensor.data, tensor.ndim = array.address, n
     tensor.device_type, tensor.device_id = array.device.dlpack_device
-    tensor.code, tensor.bits, tensor.lanes = _CODES[array.dtype.kind], 8 * size, 1
+    tensor.code, tensor.bits, tensor.lanes = CODES[array.dtype.kind], 8 * size, 1
     tensor.shape = ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64))
     tensor.strides = ctypes.cast(strides, ctypes.POINTER(ctypes.c_int64))
     managed.deleter = _delete
@@ -99,7 +80,7 @@ def to_dlpack(array: Any, options: dict[str, Any]) -> Any:
     _alive[address] = managed, shape, strides, array
     new = ctypes.pythonapi.PyCapsule_New
     new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-    return new(address, _NAME, ctypes.cast(_destroy, ctypes.c_void_p))
+    return new(address, CAPSULE, ctypes.cast(_destroy, ctypes.c_void_p))
 
 
 def _order(device: Any, consumer: Any) -> None:
@@ -113,3 +94,30 @@ def _order(device: Any, consumer: Any) -> None:
         cu = device.context.enter()
         cu.cuEventRecord(event.handle, ours)
         cu.cuStreamWaitEvent(theirs, event.handle, 0)
+
+
+def adopt_dlpack(value: Any) -> Any:
+    """A Sterna array that shares the memory of another library's array, which has DLPack alone.
+
+    Raises
+    ------
+    TypeError
+        For a dtype no device has, or an array that its library does not share.
+    """
+    from sterna.array.array import Array, checked_dtype
+
+    device: Any = device_named(f"cuda:{value.__dlpack_device__()[1]}")
+    records = getattr(active_stream(device), "is_capturing", False)
+    ours = device.loader if records else device.handle_of(None)  # a recording cannot wait for what is outside of it
+    try:
+        tensor = ImportedTensor(value, ours or _LEGACY)
+    except (BufferError, ValueError) as error:
+        raise TypeError(f"DLPack gives no access to it: {error}") from None
+    if records:
+        cu = device.context.enter()
+        with relaxed_capture(cu):
+            cu.cuStreamSynchronize(ours)
+    dtype = checked_dtype(tensor.dtype)
+    nbytes = int(np.prod(tensor.shape, dtype=np.int64)) * dtype.itemsize
+    memory = ForeignMemory(tensor, tensor.address, nbytes)
+    return Array(shadow(tensor, tensor.address, tensor.shape, tensor.strides, dtype), memory, device)

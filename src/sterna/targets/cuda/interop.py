@@ -15,7 +15,7 @@ from sterna.targets.cuda.driver import DriverError, driver
 from sterna.targets.cuda.memory import ForeignMemory
 from sterna.targets.cuda.streams import Event, relaxed_capture, stream_handle
 
-__all__ = ["adopt", "array_interface"]
+__all__ = ["adopt", "array_interface", "shadow"]
 
 _POINTER_DEVICE = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 _LEGACY, _PER_THREAD = 1, 2
@@ -31,7 +31,12 @@ def adopt(value: Any) -> Any:
     """
     from sterna.array.array import Array, checked_dtype
 
-    interface = value.__cuda_array_interface__
+    try:
+        interface = value.__cuda_array_interface__
+    except AttributeError:
+        from sterna.targets.cuda.dlpack import adopt_dlpack
+
+        return adopt_dlpack(value)
     try:
         text, (address, readonly) = interface["typestr"], interface["data"]
         dtype = checked_dtype(np.dtype(interface["descr"] if text[1] == "V" and interface.get("descr") else text))
@@ -43,12 +48,17 @@ def adopt(value: Any) -> Any:
         raise TypeError("it has a mask, which kernels would ignore")
     address = int(address or 0)
     memory = ForeignMemory(value, address, int(np.prod(shape, dtype=np.int64)) * dtype.itemsize)
-    view: np.ndarray = np.asarray(_Carrier(value, address, shape, strides, dtype))
+    view = shadow(value, address, shape, strides, dtype)
     if readonly:
         view.flags.writeable = False
     device = _device_of(address)
     _wait(device, interface.get("stream"))
     return Array(view, memory, device)
+
+
+def shadow(owner: Any, address: int, shape: tuple[int, ...], strides: Any, dtype: np.dtype[Any]) -> np.ndarray:
+    """NumPy's view of memory at a device address: for shapes and strides, never read; keeps `owner` alive."""
+    return np.asarray(_Carrier(owner, address, shape, strides, dtype))
 
 
 class _Carrier:
