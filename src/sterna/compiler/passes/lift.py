@@ -15,7 +15,7 @@ from sterna.compiler.ir import nodes as ir
 from sterna.compiler.ir.rewrite import children, walk
 from sterna.types import BOOL, NONE, VOID, Type
 
-__all__ = ["Lifter"]
+__all__ = ["Lifter", "as_statement"]
 
 Expand = Callable[["Lifter", Any], "tuple[list[ir.Stmt], ir.Expr | None]"]
 
@@ -160,3 +160,30 @@ _STABLE = (
 def _is_stable(node: Any) -> bool:
     """Whether an expression gives the same value later: it reads no memory and has no effect."""
     return all(isinstance(n, _STABLE) for n in walk([node])) or getattr(node, "type", VOID) in (VOID, NONE)
+
+
+def as_statement(argument: str, result: str) -> Expand:
+    """How to make an operation a statement whose arguments are locals or constants.
+
+    Parameters
+    ----------
+    argument, result : str
+        Hints for the names of the temporaries.
+    """
+
+    def expand(lifter: Lifter, node: Any) -> tuple[list[ir.Stmt], ir.Expr | None]:
+        before: list[ir.Stmt] = []
+        args = []
+        for arg in node.args:
+            if not isinstance(arg, ir.Const):
+                name = lifter.temporary(arg.type, argument)
+                before.append(ir.Assign(name, arg))
+                arg = ir.Local(name, arg.type)
+            args.append(arg)
+        operation = replace(node, args=tuple(args))
+        if node.type in (VOID, NONE):
+            return [*before, ir.ExprStatement(operation)], None
+        target = lifter.temporary(node.type, result)
+        return [*before, ir.Assign(target, operation)], ir.Local(target, node.type)
+
+    return expand

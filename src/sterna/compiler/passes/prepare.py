@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from sterna.compiler.ir import nodes as ir
 from sterna.compiler.passes.collectives import contains_collective, functions_with_block_state, is_collective
 from sterna.compiler.passes.inline_calls import inline_calls, small_functions
 from sterna.compiler.passes.interchange import loops_to_interchange
-from sterna.compiler.passes.lift import Lifter
+from sterna.compiler.passes.lift import Lifter, as_statement
 from sterna.compiler.passes.placement import Placement, Program, place
 from sterna.compiler.passes.propagate import propagate
 from sterna.compiler.passes.split_regions import Region, split
 from sterna.compiler.passes.strided import TURN, block_strided_loops
 from sterna.options import CompileOptions
-from sterna.types import NONE, VOID
 
 __all__ = ["prepare_kernel", "prepare_steps"]
 
@@ -43,7 +41,7 @@ def prepare_kernel(module: ir.Module, options: CompileOptions) -> tuple[ir.Modul
     if not collective and (options.opt < 2 or not (strided or loops_to_interchange(kernel, options.over))):
         module = _with_kernel(module, kernel)
         return module, Program((Region(kernel.body),), Placement(frozenset(), (), False), dict(kernel.locals), False)
-    lifter = Lifter(types, is_collective, _expand)
+    lifter = Lifter(types, is_collective, as_statement("arg", "got"))
     kernel = replace(kernel, body=lifter.statements(kernel.body), locals=types)
     also = loops_to_interchange(kernel, options.over) if options.opt >= 2 else frozenset()
     also |= frozenset(id(n) for n in kernel.body if isinstance(n, ir.ForRange) and n.target.startswith(TURN))
@@ -68,7 +66,7 @@ def prepare_steps(module: ir.Module) -> tuple[ir.Module, Program | None]:
         return module, None
     kernel = propagate(kernel)
     types = dict(kernel.locals)
-    lifter = Lifter(types, is_collective, _expand)
+    lifter = Lifter(types, is_collective, as_statement("arg", "got"))
     kernel = replace(kernel, body=lifter.statements(kernel.body), locals=types)
     steps, uniformity = split(kernel, types)
     return _with_kernel(module, kernel), place(steps, uniformity, kernel, types)
@@ -76,20 +74,3 @@ def prepare_steps(module: ir.Module) -> tuple[ir.Module, Program | None]:
 
 def _with_kernel(module: ir.Module, kernel: ir.Function) -> ir.Module:
     return replace(module, functions={**module.functions, module.entry: kernel})
-
-
-def _expand(lifter: Lifter, node: Any) -> tuple[list[ir.Stmt], ir.Expr | None]:
-    """A collective as a statement whose arguments are locals or constants."""
-    before: list[ir.Stmt] = []
-    args = []
-    for arg in node.args:
-        if not isinstance(arg, ir.Const):
-            name = lifter.temporary(arg.type, "arg")
-            before.append(ir.Assign(name, arg))
-            arg = ir.Local(name, arg.type)
-        args.append(arg)
-    operation = replace(node, args=tuple(args))
-    if node.type in (VOID, NONE):
-        return [*before, ir.ExprStatement(operation)], None
-    target = lifter.temporary(node.type, "got")
-    return [*before, ir.Assign(target, operation)], ir.Local(target, node.type)

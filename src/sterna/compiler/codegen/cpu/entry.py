@@ -86,7 +86,7 @@ def _block_loop(e: KernelEmitter, program: Program, dims: Dims, total: str, chun
             place = _place(e, dims, b.op(f"add nuw nsw i64 {first}, {number}"))
             _emit(e, program, dims, place, ("1", "1"))
 
-        e.count_loop(count, "block", block)
+        e.b.count_loop(count, "block", block)
     b.jump(take)
     b.place(done)
 

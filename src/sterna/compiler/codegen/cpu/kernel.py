@@ -212,23 +212,6 @@ class KernelEmitter(FunctionEmitter):
 
     # ---- loops -------------------------------------------------------------------------------
 
-    def count_loop(self, count: str, hint: str, body: Callable[[str], None], notes: str = "") -> None:
-        """``for index in range(count): body(index)``; `count` is at least 1, so the test is at the end."""
-        if count == "1":
-            body("0")
-            return
-        b = self.b
-        slot, turn, done = b.slot("i64"), b.label(hint), b.label(f"{hint}.done")
-        b.emit(f"store i64 0, ptr {slot}")
-        b.place(turn)
-        index = b.op(f"load i64, ptr {slot}")
-        body(index)
-        following = b.op(f"add nuw nsw i64 {index}, 1")
-        b.emit(f"store i64 {following}, ptr {slot}")
-        b.emit(f"br i1 {b.icmp('eq', 64, following, count)}, label %{done}, label %{turn}{notes}")
-        b.open = False
-        b.place(done)
-
     def thread_loop(self, body: Callable[[], None]) -> None:
         """Run `body` for every thread of the block, x fastest.
 
@@ -242,9 +225,9 @@ class KernelEmitter(FunctionEmitter):
         _, ny, nz = self.counts
 
         def plane(z: str) -> None:
-            self.count_loop(ny, "y", lambda y: row(z, self._after(first_y, y)))
+            self.b.count_loop(ny, "y", lambda y: row(z, self._after(first_y, y)))
 
-        self.count_loop(nz, "z", lambda z: plane(self._after(first_z, z)))
+        self.b.count_loop(nz, "z", lambda z: plane(self._after(first_z, z)))
 
     def row_loop(self, z: str, y: str, first: str, count: str, body: Callable[[], None]) -> None:
         """Run `body` for `count` threads of a row from `first` on."""
@@ -271,7 +254,7 @@ class KernelEmitter(FunctionEmitter):
             body()
             self.b.place(self.leave)
 
-        self.count_loop(count, "x", thread, f", !llvm.loop {loop}")
+        self.b.count_loop(count, "x", thread, f", !llvm.loop {loop}")
         self.frame, self.leave, self.access_note, self.position, self.turn = outer
 
     def run_plain(self, emit: Callable[[], None]) -> None:

@@ -9,8 +9,8 @@ from sterna.compiler.codegen.cpu.clip import Triple, clip_threads
 from sterna.compiler.codegen.cpu.collectives import emit_collective
 from sterna.compiler.codegen.cpu.kernel import MAX_THREADS
 from sterna.compiler.codegen.cpu.strips import emit_strips, find_strips
+from sterna.compiler.codegen.llvm.blocks import block_assign, block_for, block_if
 from sterna.compiler.codegen.llvm.guards import make_guard
-from sterna.compiler.codegen.llvm.integers import range_count
 from sterna.compiler.codegen.llvm.ranges import RangeAnalysis
 from sterna.compiler.codegen.llvm.statements import emit_body
 from sterna.compiler.ir import nodes as ir
@@ -281,41 +281,15 @@ def _escapes(body: Sequence[ir.Stmt]) -> tuple[bool, bool]:
 
 
 def _assign(e: KernelEmitter, step: S.BlockAssign, program: Program) -> None:
-    e.write(step.target, e.value(step.value))
+    block_assign(e, step)
 
 
 def _block_if(e: KernelEmitter, step: S.BlockIf, program: Program) -> None:
-    then, orelse, done = e.b.label("block.then"), e.b.label("block.else"), e.b.label("block.endif")
-    e.b.branch(e.one(step.test), then, orelse)
-    e.b.place(then)
-    _steps(e, step.then, program)
-    e.b.jump(done)
-    e.b.place(orelse)
-    _steps(e, step.orelse, program)
-    e.b.place(done)
+    block_if(e, step, lambda steps: _steps(e, steps, program))
 
 
 def _block_for(e: KernelEmitter, step: S.BlockFor, program: Program) -> None:
-    b = e.b
-    start, stop, by = (e.one(x) for x in (step.start, step.stop, step.step))
-    left, current = b.slot("i64"), b.slot("i64")
-    b.emit(f"store i64 {range_count(b, start, stop, by)}, ptr {left}")
-    b.emit(f"store i64 {start}, ptr {current}")
-    test, turn, following, done = (b.label(h) for h in ("block.for", "block.do", "block.next", "block.done"))
-    b.place(test)
-    remaining = b.op(f"load i64, ptr {left}")
-    b.branch(b.icmp("ne", 64, remaining, "0"), turn, done)
-    b.place(turn)
-    index = b.op(f"load i64, ptr {current}")
-    e.write(step.target, (index,))
-    e.block_loops.append((done, following))
-    _steps(e, step.body, program)
-    e.block_loops.pop()
-    b.place(following)
-    b.emit(f"store i64 {b.op(f'sub i64 {remaining}, 1')}, ptr {left}")
-    b.emit(f"store i64 {b.op(f'add i64 {index}, {by}')}, ptr {current}")
-    b.jump(test)
-    b.place(done)
+    block_for(e, step, lambda steps: _steps(e, steps, program))
 
 
 def _block_while(e: KernelEmitter, step: S.BlockWhile, program: Program) -> None:

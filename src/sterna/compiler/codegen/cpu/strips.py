@@ -195,7 +195,7 @@ def emit_strips(e: KernelEmitter, strips: Strips, thread: Callable[[], None]) ->
 
     def row(z: str, y: str) -> None:
         strip_count = b.op(f"udiv i64 {b.op(f'add nuw nsw i64 {e.counts[0]}, {size - 1}')}, {size}")
-        e.count_loop(strip_count, "strips", lambda number: strip(z, y, number))
+        e.b.count_loop(strip_count, "strips", lambda number: strip(z, y, number))
 
     e.each_row(row)
 

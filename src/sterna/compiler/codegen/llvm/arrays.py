@@ -5,33 +5,19 @@ An array value is (address, extents, byte strides unless C-ordered); see `layout
 
 from __future__ import annotations
 
+from sterna.compiler.codegen import values
 from sterna.compiler.codegen.llvm.builder import Builder
 from sterna.compiler.codegen.llvm.integers import int_constant
 from sterna.compiler.codegen.llvm.layout import Value, memory_type
-from sterna.frozen import frozen
+from sterna.compiler.codegen.values import ArrayParts, c_strides
 from sterna.types import ArrayType, RecordType, Scalar, itemsize
 
-__all__ = ["ArrayParts", "element_address", "parts_of", "slice_axis", "value_of"]
+__all__ = ["ArrayParts", "byte_strides", "element_address", "parts_of", "slice_axis", "value_of"]
 
 
-@frozen
-class ArrayParts:
-    """An array value taken apart; `strides` is None for a C-ordered array whose strides nobody needs yet."""
-
-    type: ArrayType
-    address: str
-    shape: tuple[str, ...]
-    strides: tuple[str, ...] | None
-
-    def byte_strides(self, b: Builder) -> tuple[str, ...]:
-        """Byte strides, computed from the extents for a C-ordered array."""
-        if self.strides is not None:
-            return self.strides
-        stride, result = str(itemsize(self.type.dtype)), []
-        for extent in reversed(self.shape):
-            result.append(stride)
-            stride = product(b, stride, extent)
-        return tuple(reversed(result))
+def byte_strides(b: Builder, array: ArrayParts) -> tuple[str, ...]:
+    """Byte strides, computed from the extents for a C-ordered array."""
+    return c_strides(array, str, lambda left, right: product(b, left, right))
 
 
 def product(b: Builder, left: str, right: str) -> str:
@@ -48,11 +34,7 @@ def product(b: Builder, left: str, right: str) -> str:
 
 def parts_of(t: ArrayType, value: Value) -> ArrayParts:
     """Take an array value apart."""
-    n = t.ndim
-    strides = None if t.layout == "C" else value[1 + n :]
-    if strides and t.layout == "F":
-        strides = (str(itemsize(t.dtype)), *strides[1:])
-    return ArrayParts(t, value[0], value[1 : 1 + n], strides)
+    return values.parts_of(t, value, str)
 
 
 def value_of(b: Builder, t: ArrayType, address: str, shape: Value, strides: Value) -> Value:

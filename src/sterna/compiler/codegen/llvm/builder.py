@@ -7,7 +7,7 @@ Operands are strings without their type; names are numbered, so equal input give
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 __all__ = ["Builder", "float_text", "int_text"]
 
@@ -103,6 +103,21 @@ class Builder:
         kind = llvm_type if count == 1 else f"[{count} x {llvm_type}]"
         self.prologue.append(f"  {name} = alloca {kind}" + (f", align {align}" if align else ""))
         return name
+
+    def count_loop(self, count: str, hint: str, body: Callable[[str], None], notes: str = "") -> None:
+        """``for index in range(count): body(index)``; `count` is at least 1, so the test is at the end."""
+        if count == "1":
+            body("0")
+            return
+        slot, turn, done = self.slot("i64"), self.label(hint), self.label(f"{hint}.done")
+        self.emit(f"store i64 0, ptr {slot}")
+        self.place(turn)
+        index = self.op(f"load i64, ptr {slot}")
+        body(index)
+        following = self.op(f"add nuw nsw i64 {index}, 1")
+        self.emit(f"store i64 {following}, ptr {slot}")
+        self.branch(self.icmp("eq", 64, following, count), done, turn, notes)
+        self.place(done)
 
     def select(self, test: str, llvm_type: str, then: str, orelse: str) -> str:
         """``select``."""

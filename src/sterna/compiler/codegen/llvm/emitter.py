@@ -27,10 +27,11 @@ from sterna.compiler.codegen.llvm.layout import (
     real_type,
     register_type,
 )
+from sterna.compiler.codegen.values import make_tuple, type_of
 from sterna.compiler.ir import nodes as ir
 from sterna.errors import UnsupportedError
 from sterna.frozen import frozen
-from sterna.types import OPAQUE, ArrayType, RecordRefType, RecordType, Scalar, Type, field_align, itemsize
+from sterna.types import ArrayType, RecordRefType, RecordType, Scalar, Type, field_align, itemsize
 
 if TYPE_CHECKING:
     from sterna.compiler.codegen.llvm.frame import Frame
@@ -480,7 +481,7 @@ def _field_ref(e: FunctionEmitter, node: ir.FieldRef) -> Value:
         shape = tuple(str(n) for n in field.shape)
         assert isinstance(field.type, Scalar | RecordType)
         parts = A.ArrayParts(ArrayType(field.type, len(shape), "C"), address, shape, None)
-        return A.value_of(e.b, node.type, address, shape, () if node.type.layout == "C" else parts.byte_strides(e.b))
+        return A.value_of(e.b, node.type, address, shape, () if node.type.layout == "C" else A.byte_strides(e.b, parts))
     if isinstance(node.type, RecordRefType):
         return (address,)
     assert isinstance(node.type, Scalar)
@@ -490,7 +491,7 @@ def _field_ref(e: FunctionEmitter, node: ir.FieldRef) -> Value:
 
 def _view(e: FunctionEmitter, node: ir.View) -> Value:
     array = e.parts(node.array)
-    strides = array.byte_strides(e.b) if node.type.layout != "C" or node.items or node.transpose else ()
+    strides = A.byte_strides(e.b, array) if node.type.layout != "C" or node.items or node.transpose else ()
     address, shape = array.address, list(array.shape)
     if node.transpose is not None:
         shape = [array.shape[k] for k in node.transpose]
@@ -528,7 +529,7 @@ def _field_view(e: FunctionEmitter, node: ir.View, array: A.ArrayParts) -> Value
     inner = tuple(str(n) for n in field.shape)
     assert isinstance(field.type, Scalar | RecordType)
     parts = A.ArrayParts(ArrayType(field.type, len(inner), "C"), address, inner, None)
-    strides = (*array.byte_strides(e.b), *parts.byte_strides(e.b))
+    strides = (*A.byte_strides(e.b, array), *A.byte_strides(e.b, parts))
     return A.value_of(e.b, node.type, address, (*array.shape, *inner), strides)
 
 
@@ -537,7 +538,7 @@ def _complex_part_view(e: FunctionEmitter, node: ir.View, array: A.ArrayParts) -
     address = array.address
     if node.field == "imag":
         address = e.b.op(f"getelementptr inbounds i8, ptr {address}, i64 {itemsize(node.type.dtype)}")
-    return A.value_of(e.b, node.type, address, array.shape, array.byte_strides(e.b))
+    return A.value_of(e.b, node.type, address, array.shape, A.byte_strides(e.b, array))
 
 
 def _extent(e: FunctionEmitter, node: ir.Extent) -> Value:
@@ -545,23 +546,13 @@ def _extent(e: FunctionEmitter, node: ir.Extent) -> Value:
 
 
 def _stride(e: FunctionEmitter, node: ir.Stride) -> Value:
-    return (e.parts(node.array).byte_strides(e.b)[node.axis],)
-
-
-def _make_tuple(e: FunctionEmitter, node: ir.MakeTuple) -> Value:
-    return tuple(part for item in node.items for part in e.value(item))
+    return (A.byte_strides(e.b, e.parts(node.array))[node.axis],)
 
 
 def _get_item(e: FunctionEmitter, node: ir.GetItem) -> Value:
     if isinstance(node.value, ir.MakeTuple) and all(isinstance(i, ir.Local | ir.Const) for i in node.value.items):
         return e.value(node.value.items[node.index])
     return e.value(node.value)[item_slice(node.value.type, node.index)]  # type: ignore[arg-type]
-
-
-def _type_of(e: FunctionEmitter, node: ir.TypeOf) -> Value:
-    if node.value.type != OPAQUE:
-        raise UnsupportedError(f"type() of a value of type {node.value.type} at run time")
-    return e.value(node.value)[1:]
 
 
 def _shared_array(e: FunctionEmitter, node: ir.SharedArray) -> Value:
@@ -580,7 +571,7 @@ _EMIT: dict[type, Callable[[FunctionEmitter, Any], Value]] = {
     ir.Const: _const, ir.Local: _local, ir.Unary: _unary, ir.Binary: _binary, ir.Compare: _compare,
     ir.IfExp: _if_expression, ir.Cast: _cast, ir.Call: _call, ir.Intrinsic: _intrinsic, ir.SlotWord: _slot_word,
     ir.TableWord: _table_word, ir.RefWord: _ref_word, ir.ArrayOf: _array_of, ir.Element: _element,
-    ir.FieldRef: _field_ref, ir.View: _view, ir.Extent: _extent, ir.Stride: _stride, ir.MakeTuple: _make_tuple,
-    ir.GetItem: _get_item, ir.TypeOf: _type_of, ir.SharedArray: _shared_array, ir.LocalArray: _local_array,
+    ir.FieldRef: _field_ref, ir.View: _view, ir.Extent: _extent, ir.Stride: _stride, ir.MakeTuple: make_tuple,
+    ir.GetItem: _get_item, ir.TypeOf: type_of, ir.SharedArray: _shared_array, ir.LocalArray: _local_array,
     ir.Atomic: _atomic,
 }  # fmt: skip

@@ -17,20 +17,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from sterna.types import (
-    OPAQUE,
-    TYPE_TAG,
-    ArrayType,
-    RecordRefType,
-    Scalar,
-    StructType,
-    TupleType,
-    Type,
-)  # fmt: skip
+from sterna.compiler.codegen.values import Value, components_of, slice_of
+from sterna.types import Scalar, StructType, TupleType, Type
 
 __all__ = ["Value", "components", "int_bits", "is_float", "item_slice", "memory_type", "real_type", "register_type"]
-
-Value = tuple[str, ...]
 
 
 def register_type(t: Scalar) -> str:
@@ -67,22 +57,13 @@ def int_bits(t: Scalar) -> int:
 @lru_cache(maxsize=4096)
 def components(t: Type) -> tuple[str, ...]:
     """LLVM types of the components of a value of type `t`."""
-    if isinstance(t, Scalar):
-        return (register_type(t),) * (2 if t.kind == "c" else 1)
-    if isinstance(t, ArrayType):
-        return ("ptr",) + ("i64",) * (t.ndim * (1 if t.layout == "C" else 2))
-    if isinstance(t, RecordRefType):
-        return ("ptr",)
-    if isinstance(t, TupleType | StructType):
-        return tuple(c for item in t.items for c in components(item))
-    if t == OPAQUE:
-        return ("i64", "i64")
-    if t == TYPE_TAG:
-        return ("i64",)
-    return ()
+    return components_of(t, _of_scalar, lambda _: "ptr", "i64")
+
+
+def _of_scalar(t: Scalar) -> tuple[str, ...]:
+    return (register_type(t),) * (2 if t.kind == "c" else 1)
 
 
 def item_slice(t: TupleType | StructType, index: int) -> slice:
     """Where the components of item `index` lie among those of the tuple."""
-    start = sum(len(components(item)) for item in t.items[:index])
-    return slice(start, start + len(components(t.items[index])))
+    return slice_of(t, index, components)

@@ -38,7 +38,7 @@ def warp_operation(e: Any, node: ir.Intrinsic, taking: str) -> Value:
     ----------
     e : FunctionEmitter
         With ``position`` (the thread's number in its block), ``read_kept(name, position)`` (a local of another
-        thread), ``mask_at(array, position)`` and ``count_loop``.
+        thread) and ``mask_at(array, position)``.
     node : Intrinsic
         The operation; its arguments are locals or constants.
     taking : str
@@ -83,7 +83,7 @@ class _Warp:
             before = self.b.op(f"load {kind}, ptr {slot}")
             self.b.emit(f"store {kind} {step(before, lane, self.takes_part(lane))}, ptr {slot}")
 
-        self.e.count_loop(str(WARP), "lane", turn)
+        self.b.count_loop(str(WARP), "lane", turn)
         return self.b.op(f"load {kind}, ptr {slot}")
 
     def lanes_where(self, test: Callable[[str], str]) -> str:

@@ -24,9 +24,9 @@ from sterna.compiler.codegen.msl.layout import (
     register_type,
 )
 from sterna.compiler.codegen.msl.scalars import binary, cast, compare, unary
+from sterna.compiler.codegen.values import make_tuple, type_of
 from sterna.compiler.ir import nodes as ir
-from sterna.errors import UnsupportedError
-from sterna.types import OPAQUE, UINT64, ArrayType, RecordRefType, Scalar, Type, itemsize
+from sterna.types import UINT64, ArrayType, RecordRefType, Scalar, Type, itemsize
 
 if TYPE_CHECKING:
     from sterna.compiler.codegen.msl.module import ModuleContext
@@ -324,21 +324,11 @@ def _extent(e: FunctionEmitter, node: ir.Extent) -> Value:
 
 
 def _stride(e: FunctionEmitter, node: ir.Stride) -> Value:
-    return (e.parts(node.array).byte_strides()[node.axis],)
-
-
-def _make_tuple(e: FunctionEmitter, node: ir.MakeTuple) -> Value:
-    return tuple(part for item in node.items for part in e.value(item))
+    return (memory.byte_strides(e.parts(node.array))[node.axis],)
 
 
 def _get_item(e: FunctionEmitter, node: ir.GetItem) -> Value:
     return e.value(node.value)[item_slice(node.value.type, node.index)]  # type: ignore[arg-type]
-
-
-def _type_of(e: FunctionEmitter, node: ir.TypeOf) -> Value:
-    if node.value.type != OPAQUE:
-        raise UnsupportedError(f"type() of a value of type {node.value.type} at run time")
-    return e.value(node.value)[1:]
 
 
 def _shared_array(e: FunctionEmitter, node: ir.SharedArray) -> Value:
@@ -376,7 +366,7 @@ _EMIT: dict[type, Emit] = {
     ir.Const: _const, ir.Local: _local, ir.Unary: _unary, ir.Binary: _binary, ir.Compare: _compare,
     ir.IfExp: _if_expression, ir.Cast: _cast, ir.Call: _call, ir.Intrinsic: _intrinsic, ir.SlotWord: _slot_word,
     ir.TableWord: _table_word, ir.RefWord: _ref_word, ir.ArrayOf: _array_of, ir.Element: _element,
-    ir.FieldRef: _field_ref, ir.View: memory.view, ir.Extent: _extent, ir.Stride: _stride, ir.MakeTuple: _make_tuple,
-    ir.GetItem: _get_item, ir.TypeOf: _type_of, ir.SharedArray: _shared_array, ir.LocalArray: _local_array,
+    ir.FieldRef: _field_ref, ir.View: memory.view, ir.Extent: _extent, ir.Stride: _stride, ir.MakeTuple: make_tuple,
+    ir.GetItem: _get_item, ir.TypeOf: type_of, ir.SharedArray: _shared_array, ir.LocalArray: _local_array,
     ir.Atomic: _atomic,
 }  # fmt: skip

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sterna.compiler.codegen.msl.code import bare
 from sterna.compiler.codegen.msl.emitter import FunctionEmitter, component_names
-from sterna.compiler.codegen.msl.intrinsics import needs_frame
+from sterna.compiler.codegen.msl.intrinsics import FRAME_OPERATIONS
 from sterna.compiler.codegen.msl.layout import Value, components
 from sterna.compiler.codegen.msl.statements import emit_body
 from sterna.compiler.ir import nodes as ir
@@ -59,7 +59,7 @@ def local_names(function: ir.Function) -> dict[str, str]:
 
 def _reads_frame(node: object) -> bool:
     if isinstance(node, ir.Intrinsic):
-        return needs_frame(node.name)
+        return node.name in FRAME_OPERATIONS
     if isinstance(node, ir.Element | ir.Store | ir.View | ir.Atomic):
         return node.check is not None
     return isinstance(node, ir.Raise | ir.Print | ir.TableWord | ir.SlotWord | ir.SharedArray)

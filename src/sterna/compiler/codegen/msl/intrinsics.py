@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sterna.compiler.codegen.msl.code import bare, call
 from sterna.compiler.codegen.msl.layout import Value, native, register_type, unsigned_type
-from sterna.compiler.codegen.msl.mathematics import emit_complex, emit_math, is_math
+from sterna.compiler.codegen.msl.mathematics import COMPLEX_FUNCTIONS, REAL_FUNCTIONS
 from sterna.compiler.codegen.msl.scalars import cast, widen
 from sterna.compiler.codegen.msl.simdgroup import SIMDGROUP
 from sterna.errors import UnsupportedError
@@ -17,19 +17,18 @@ if TYPE_CHECKING:
     from sterna.compiler.codegen.msl.emitter import FunctionEmitter
     from sterna.compiler.ir.nodes import Intrinsic
 
-__all__ = ["OPERATIONS", "emit_intrinsic", "needs_frame"]
+__all__ = ["FRAME_OPERATIONS", "OPERATIONS", "emit_intrinsic"]
 
 Emit = Callable[["FunctionEmitter", "Intrinsic", tuple[Value, ...]], Value]
-_FRAME_OPERATIONS = (
-    "thread_idx.", "block_idx.", "block_dim.", "grid_dim.", "grid_index.", "grid_size.", "laneid", "lanemask_lt",
-    "shfl_", "syncthreads_", "state.",
-)  # fmt: skip
+_INDICES = tuple(f"{name}.{axis}" for name in ("thread_idx", "block_idx", "block_dim", "grid_dim") for axis in "xyz")
+_GRID_INDICES, _GRID_SIZES = (tuple(f"{name}.{k}" for k in range(3)) for name in ("grid_index", "grid_size"))
+_VOTES = tuple(f"syncthreads_{kind}" for kind in ("count", "and", "or"))
+_SHUFFLES = ("shfl_sync", "shfl_up_sync", "shfl_down_sync", "shfl_xor_sync")
+FRAME_OPERATIONS = frozenset(
+    (*_INDICES, *_GRID_INDICES, *_GRID_SIZES, *_VOTES, *_SHUFFLES, "laneid", "lanemask_lt", "state.seed")
+)
+"""Operations that read the thread's frame."""
 _EVERYWHERE = "mem_flags::mem_device | mem_flags::mem_threadgroup"
-
-
-def needs_frame(name: str) -> bool:
-    """Whether an operation reads the thread's frame."""
-    return name.startswith(_FRAME_OPERATIONS)
 
 
 # ---- positions -----------------------------------------------------------------------------------
@@ -171,28 +170,39 @@ def _range_count(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -
     return (call("long", e.helper("range_count", args[0][0], args[1][0], args[2][0])),)
 
 
+def _numbers(name: str) -> Emit:
+    """A mathematical function of real numbers, of complex ones, or of both."""
+    real, of_complex = REAL_FUNCTIONS.get(name), COMPLEX_FUNCTIONS.get(name)
+
+    def emit(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
+        t = node.args[0].type
+        if isinstance(t, Scalar) and t.kind == "c":
+            if of_complex is not None:
+                return (of_complex(e, args[0][0]),)
+        elif real is not None:
+            return (real(e, node, tuple(a[0] for a in args)),)
+        raise UnsupportedError(f"operation {node.name!r} on {t}")
+
+    return emit
+
+
 OPERATIONS: dict[str, Emit] = {
-    **{f"{kind}.{axis}": _component for kind in ("thread_idx", "block_idx", "block_dim", "grid_dim") for axis in "xyz"},
-    **{f"grid_index.{k}": _grid_index for k in range(3)}, **{f"grid_size.{k}": _grid_size for k in range(3)},
-    "syncthreads": _syncthreads, "syncthreads_count": _counting_barrier, "syncthreads_and": _counting_barrier,
-    "syncthreads_or": _counting_barrier, "threadfence": _fence, "threadfence_block": _fence,
-    "threadfence_system": _fence, "grid_sync": _grid_sync, "popc": _bits, "clz": _bits, "ffs": _bits, "brev": _bits,
-    "mul_hi": _mul_hi,
-    "selp": _selp, "abs": _abs, "builtins.abs": _abs, "math.abs": _abs, "range.count": _range_count,
+    **{f"{module}.{name}": _numbers(name) for module in ("math", "numpy") for name in REAL_FUNCTIONS},
+    **{f"{module}.{name}": _numbers(name) for module in ("math", "cmath", "numpy", "complex")
+       for name in COMPLEX_FUNCTIONS},
+    **dict.fromkeys(_INDICES, _component), **dict.fromkeys(_GRID_INDICES, _grid_index),
+    **dict.fromkeys(_GRID_SIZES, _grid_size), **dict.fromkeys(_VOTES, _counting_barrier), **SIMDGROUP,
+    "syncthreads": _syncthreads, "grid_sync": _grid_sync,
+    **dict.fromkeys(("threadfence", "threadfence_block", "threadfence_system"), _fence), **dict.fromkeys(_BITS, _bits),
+    "mul_hi": _mul_hi, "selp": _selp, "abs": _abs, "builtins.abs": _abs, "math.abs": _abs, "range.count": _range_count,
     "complex.make": _make_complex, "object.word": _word, "bitcast": _bitcast, "state.seed": _state,
-    **SIMDGROUP,
 }  # fmt: skip
-"""Operation of the language → how it is emitted; mathematical functions are looked up behind them."""
+"""Operation of the language → how it is emitted."""
 
 
 def emit_intrinsic(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> Value:
     """Emit one operation of the language."""
     emit = OPERATIONS.get(node.name)
-    if emit is not None:
-        return emit(e, node, args)
-    t = node.args[0].type if node.args else None
-    if isinstance(t, Scalar) and t.kind == "c":
-        return (emit_complex(e, node, args[0][0]),)
-    if is_math(node.name) or node.name.endswith("signbit"):
-        return (emit_math(e, node, tuple(a[0] for a in args)),)
-    raise UnsupportedError(f"operation {node.name!r} is not available on target metal")
+    if emit is None:
+        raise UnsupportedError(f"operation {node.name!r} is not available on target metal")
+    return emit(e, node, args)

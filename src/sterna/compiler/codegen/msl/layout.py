@@ -23,26 +23,14 @@ from functools import lru_cache
 
 import numpy as np
 
+from sterna.compiler.codegen.values import Value, components_of, slice_of
 from sterna.errors import UnsupportedError
-from sterna.types import (
-    COMPLEX64,
-    FLOAT32,
-    OPAQUE,
-    TYPE_TAG,
-    ArrayType,
-    RecordRefType,
-    Scalar,
-    StructType,
-    TupleType,
-    Type,
-)  # fmt: skip
+from sterna.types import COMPLEX64, FLOAT32, ArrayType, RecordRefType, Scalar, StructType, TupleType, Type
 
 __all__ = [
     "SPACES", "Value", "components", "item_slice", "literal", "long_literal", "memory_type", "native", "pointer_type",
     "register_type", "unsigned_type",
 ]  # fmt: skip
-
-Value = tuple[str, ...]
 
 SPACES = {"global": "device", "shared": "threadgroup", "local": "thread"}
 """Memory space of an array type → Metal's address space."""
@@ -103,25 +91,12 @@ def pointer_type(t: ArrayType | RecordRefType) -> str:
 @lru_cache(maxsize=4096)
 def components(t: Type) -> tuple[str, ...]:
     """Types of the components of a value of type `t`."""
-    if isinstance(t, Scalar):
-        return (register_type(t),)
-    if isinstance(t, ArrayType):
-        return (pointer_type(t),) + ("long",) * (t.ndim * (1 if t.layout == "C" else 2))
-    if isinstance(t, RecordRefType):
-        return (pointer_type(t),)
-    if isinstance(t, TupleType | StructType):
-        return tuple(c for item in t.items for c in components(item))
-    if t == OPAQUE:
-        return ("long", "long")
-    if t == TYPE_TAG:
-        return ("long",)
-    return ()
+    return components_of(t, lambda scalar: (register_type(scalar),), pointer_type, "long")
 
 
 def item_slice(t: TupleType | StructType, index: int) -> slice:
     """Where the components of item `index` lie among those of the tuple."""
-    start = sum(len(components(item)) for item in t.items[:index])
-    return slice(start, start + len(components(t.items[index])))
+    return slice_of(t, index, components)
 
 
 # ---- literals ------------------------------------------------------------------------------------

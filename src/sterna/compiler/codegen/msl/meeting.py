@@ -18,10 +18,9 @@ from sterna.compiler.ir import nodes as ir
 from sterna.compiler.ir.rewrite import map_statements, walk
 from sterna.compiler.passes.collectives import BLOCK_WIDE
 from sterna.compiler.passes.inline_calls import inline_calls
-from sterna.compiler.passes.lift import Lifter
+from sterna.compiler.passes.lift import Lifter, as_statement
 from sterna.compiler.passes.uniformity import Uniformity
 from sterna.frozen import frozen
-from sterna.types import NONE, VOID
 
 __all__ = ["Meeting", "Region", "Step", "Together", "leaves", "meeting_steps"]
 
@@ -78,7 +77,9 @@ def meeting_steps(module: ir.Module, over: int) -> tuple[ir.Module, tuple[Step, 
     changed = inline_calls(replace(module, functions=unlined), frozenset(within))
     kernel = changed.functions[module.entry]
     types = dict(kernel.locals)
-    kernel = replace(kernel, body=Lifter(types, _is_barrier, _expand).statements(kernel.body), locals=types)
+    kernel = replace(
+        kernel, body=Lifter(types, _is_barrier, as_statement("vote", "votes")).statements(kernel.body), locals=types
+    )
     try:
         steps = _Cutter(Uniformity(kernel)).sequence(kernel.body, False)
     except _Apart:
@@ -126,23 +127,6 @@ def _holding_barriers(module: ir.Module) -> set[str]:
         if not more:
             return found
         found |= more
-
-
-def _expand(lifter: Lifter, node: Any) -> tuple[list[ir.Stmt], ir.Expr | None]:
-    """A barrier as a statement whose arguments are locals or constants."""
-    before: list[ir.Stmt] = []
-    args = []
-    for arg in node.args:
-        if not isinstance(arg, ir.Const):
-            name = lifter.temporary(arg.type, "vote")
-            before.append(ir.Assign(name, arg))
-            arg = ir.Local(name, arg.type)
-        args.append(arg)
-    operation = replace(node, args=tuple(args))
-    if node.type in (VOID, NONE):
-        return [*before, ir.ExprStatement(operation)], None
-    target = lifter.temporary(node.type, "votes")
-    return [*before, ir.Assign(target, operation)], ir.Local(target, node.type)
 
 
 class _Cutter:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sterna.compiler.codegen import values
 from sterna.compiler.codegen.msl.code import bare, call
 from sterna.compiler.codegen.msl.layout import (
     SPACES,
@@ -18,34 +19,19 @@ from sterna.compiler.codegen.msl.layout import (
     register_type,
     unsigned_type,
 )
+from sterna.compiler.codegen.values import ArrayParts, c_strides
 from sterna.compiler.ir import nodes as ir
-from sterna.frozen import frozen
 from sterna.types import ArrayType, RecordType, Scalar, field_align, itemsize
 
 if TYPE_CHECKING:
     from sterna.compiler.codegen.msl.emitter import FunctionEmitter
 
-__all__ = ["ArrayParts", "element_place", "load", "offset", "parts_of", "store", "view"]
+__all__ = ["ArrayParts", "byte_strides", "element_place", "load", "offset", "parts_of", "store", "view"]
 
 
-@frozen
-class ArrayParts:
-    """An array value taken apart; `strides` is None for a C-ordered array whose strides nobody needs yet."""
-
-    type: ArrayType
-    address: str
-    shape: tuple[str, ...]
-    strides: tuple[str, ...] | None
-
-    def byte_strides(self) -> tuple[str, ...]:
-        """Byte strides, computed from the extents for a C-ordered array."""
-        if self.strides is not None:
-            return self.strides
-        stride, result = long_literal(itemsize(self.type.dtype)), []
-        for extent in reversed(self.shape):
-            result.append(stride)
-            stride = _product(stride, extent)
-        return tuple(reversed(result))
+def byte_strides(array: ArrayParts) -> tuple[str, ...]:
+    """Byte strides, computed from the extents for a C-ordered array."""
+    return c_strides(array, long_literal, _product)
 
 
 def _number(text: str) -> int | None:
@@ -63,11 +49,7 @@ def _product(left: str, right: str) -> str:
 
 def parts_of(t: ArrayType, value: Value) -> ArrayParts:
     """Take an array value apart."""
-    n = t.ndim
-    strides = None if t.layout == "C" else value[1 + n :]
-    if strides and t.layout == "F":
-        strides = (long_literal(itemsize(t.dtype)), *strides[1:])
-    return ArrayParts(t, value[0], value[1 : 1 + n], strides)
+    return values.parts_of(t, value, long_literal)
 
 
 def _value_of(t: ArrayType, address: str, shape: Value, strides: Value) -> Value:
@@ -164,7 +146,7 @@ def store(e: FunctionEmitter, t: Scalar, place: str, text: str, space: str, alig
 def view(e: FunctionEmitter, node: ir.View) -> Value:
     """A view: other extents, strides and start of the same memory."""
     array = e.parts(node.array)
-    strides = array.byte_strides() if node.type.layout != "C" or node.items or node.transpose else ()
+    strides = byte_strides(array) if node.type.layout != "C" or node.items or node.transpose else ()
     if node.transpose is not None:
         shape = tuple(array.shape[k] for k in node.transpose)
         return _value_of(node.type, array.address, shape, tuple(strides[k] for k in node.transpose))
@@ -222,12 +204,12 @@ def _field_view(node: ir.View, array: ArrayParts) -> Value:
     dtype = array.type.dtype
     if isinstance(dtype, Scalar):
         start = long_literal(itemsize(node.type.dtype) if node.field == "imag" else 0)
-        return _value_of(node.type, offset(array.address, start), array.shape, array.byte_strides())
+        return _value_of(node.type, offset(array.address, start), array.shape, byte_strides(array))
     field = next(f for f in dtype.fields if f.name == node.field)
     assert isinstance(field.type, Scalar | RecordType)
     inner = tuple(map(long_literal, field.shape))
     parts = ArrayParts(ArrayType(field.type, len(inner), "C"), array.address, inner, None)
-    strides = (*array.byte_strides(), *parts.byte_strides())
+    strides = (*byte_strides(array), *byte_strides(parts))
     return _value_of(node.type, offset(array.address, long_literal(field.offset)), (*array.shape, *inner), strides)
 
 
@@ -241,7 +223,7 @@ def field_value(e: FunctionEmitter, node: ir.FieldRef, record: Any, address: str
     if isinstance(node.type, ArrayType):
         shape = tuple(map(long_literal, field.shape))
         parts = ArrayParts(ArrayType(field.type, len(shape), "C"), place, shape, None)
-        return _value_of(node.type, place, shape, () if node.type.layout == "C" else parts.byte_strides())
+        return _value_of(node.type, place, shape, () if node.type.layout == "C" else byte_strides(parts))
     if not isinstance(node.type, Scalar):
         return (place,)
     return (load(e, node.type, place, record.space, field_align(record.record, record.align, field)),)

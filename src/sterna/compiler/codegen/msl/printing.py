@@ -7,13 +7,14 @@ dropped.  A Python float is float32 on Metal, and printed as one.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sterna.compiler.codegen.msl.code import bare, call
-from sterna.compiler.codegen.msl.layout import components, native, register_type
+from sterna.compiler.codegen.msl.layout import Value, components, native, register_type
 from sterna.compiler.codegen.msl.scalars import widen
+from sterna.compiler.codegen.printing import RECORD_HEAD, Operand, lay_out
 from sterna.compiler.ir import nodes as ir
-from sterna.errors import UnsupportedError
 from sterna.types import Scalar
 
 if TYPE_CHECKING:
@@ -21,40 +22,23 @@ if TYPE_CHECKING:
 
 __all__ = ["emit_print"]
 
-_HEAD, _RECORD = 16, 16
-
 
 def emit_print(e: FunctionEmitter, node: ir.Print) -> None:
     """Reserve room for one line and write its values."""
-    template: list[list[str]] = []
-    stores: list[tuple[str, str]] = []
-    for part in node.parts:
-        if isinstance(part, str):
-            template.append(["text", part])
-        else:
-            stores += _values(e, part, template)
-    template.append(["text", node.end])
+    template, stores = lay_out(e, node, lambda t: str(native(t)) if t.kind in "fc" else str(t), partial(_stores, e))
     number = len(e.context.prints)
     e.context.prints.append(template)
-    size = _RECORD + 8 * len(stores)
+    size = RECORD_HEAD + 8 * len(stores)
     code = e.code
     record = code.fresh()
     code.emit(f"device uchar *{record} = {e.helper('print_record', 'f', f'{size}u', f'{number}u')};")
     with code.block(f"if ({record})"):
         for position, (kind, text) in enumerate(stores):
-            code.emit(f"*(device {kind} *)({record} + {_RECORD + 8 * position}) = {bare(text)};")
+            code.emit(f"*(device {kind} *)({record} + {RECORD_HEAD + 8 * position}) = {bare(text)};")
         code.emit(f"{e.helper('print_done', record, f'{size}u')};")
 
 
-def _values(e: FunctionEmitter, part: ir.Expr, template: list[list[str]]) -> list[tuple[str, str]]:
-    """What to store for one printed expression: (type, operand), eight bytes of room each."""
-    value, t = e.value(part), part.type
-    if not isinstance(t, Scalar):
-        if value:
-            raise UnsupportedError(f"print of a value of type {t}")
-        template.append(["text", "None"])
-        return []
-    template.append(["value", str(native(t)) if t.kind in "fc" else str(t)])
+def _stores(e: FunctionEmitter, t: Scalar, value: Value) -> list[Operand]:
     text = e.code.atom(components(t)[0], value[0])
     if native(t).kind == "c":
         return [("float", f"{text}.x"), ("float", f"{text}.y")]

@@ -6,12 +6,13 @@ A line for which the buffer has no room left is dropped.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sterna.compiler.codegen.llvm.casts import widen
-from sterna.compiler.codegen.llvm.layout import real_type, register_type
+from sterna.compiler.codegen.llvm.layout import Value, real_type, register_type
+from sterna.compiler.codegen.printing import RECORD_HEAD, Operand, lay_out
 from sterna.compiler.ir import nodes as ir
-from sterna.errors import UnsupportedError
 from sterna.types import Scalar
 
 if TYPE_CHECKING:
@@ -20,23 +21,16 @@ if TYPE_CHECKING:
 
 __all__ = ["emit_print"]
 
-_HEAD, _RECORD = 16, 16
+_HEAD = 16
 
 
 def emit_print(context: SimtContext, e: FunctionEmitter, node: ir.Print) -> None:
     """Reserve room for one line and write its values."""
     b, space = e.b, context.profile.record_space
-    template: list[list[str]] = []
-    values: list[tuple[str, str]] = []
-    for part in node.parts:
-        if isinstance(part, str):
-            template.append(["text", part])
-        else:
-            values += _values(e, part, template)
-    template.append(["text", node.end])
+    template, values = lay_out(e, node, str, partial(_stores, e))
     number = len(context.prints)
     context.prints.append(template)
-    size = _RECORD + 8 * len(values)
+    size = RECORD_HEAD + 8 * len(values)
     buffer = b.op(f"addrspacecast ptr {e.frame.words['print']} to ptr {space}")  # type: ignore[attr-defined]
     scope = context.profile.atomic_scope
     at = b.op(f"atomicrmw add ptr {space}{buffer}, i64 {size} {scope}monotonic")
@@ -50,7 +44,7 @@ def emit_print(context: SimtContext, e: FunctionEmitter, node: ir.Print) -> None
     owner = b.op(f"ptrtoint ptr {e.frame.words['record']} to i64")  # type: ignore[attr-defined]
     b.emit(f"store i64 {owner}, ptr {space}{_at(e, space, record, '8')}")
     for position, (kind, value) in enumerate(values):
-        b.emit(f"store {kind} {value}, ptr {space}{_at(e, space, record, str(_RECORD + 8 * position))}")
+        b.emit(f"store {kind} {value}, ptr {space}{_at(e, space, record, str(RECORD_HEAD + 8 * position))}")
     b.emit(f"store atomic i32 {size}, ptr {space}{record} release, align 4")
     b.place(done)
 
@@ -59,15 +53,7 @@ def _at(e: FunctionEmitter, space: str, base: str, offset: str) -> str:
     return e.b.op(f"getelementptr inbounds i8, ptr {space}{base}, i64 {offset}")
 
 
-def _values(e: FunctionEmitter, part: ir.Expr, template: list[list[str]]) -> list[tuple[str, str]]:
-    """What to store for one printed expression: (LLVM type, operand), eight bytes of room each."""
-    value, t = e.value(part), part.type
-    if not isinstance(t, Scalar):
-        if value:
-            raise UnsupportedError(f"print of a value of type {t}")
-        template.append(["text", "None"])
-        return []
-    template.append(["value", str(t)])
+def _stores(e: FunctionEmitter, t: Scalar, value: Value) -> list[Operand]:
     if t.kind == "c":
         return [(register_type(real_type(t)), x) for x in value]
     if t.kind == "e":

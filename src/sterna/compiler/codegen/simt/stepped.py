@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sterna.compiler.codegen.llvm.integers import range_count
+from sterna.compiler.codegen.llvm.blocks import block_assign, block_for, block_if
 from sterna.compiler.codegen.llvm.intrinsics import linear_thread
 from sterna.compiler.codegen.llvm.layout import Value
 from sterna.compiler.codegen.llvm.statements import emit_body
@@ -197,19 +197,6 @@ class StepEmitter(EntryEmitter):
         byte = self.b.op(f"load i8, ptr {self._at(array, 'i8', position)}")
         return self.b.both(exists, self.b.icmp("ne", 8, byte, "0"))
 
-    def count_loop(self, count: str, hint: str, body: Callable[[str], None]) -> None:
-        """``for index in range(count): body(index)``; `count` is at least 1, so the test is at the end."""
-        b = self.b
-        slot, turn, done = b.slot("i64"), b.label(hint), b.label(f"{hint}.done")
-        b.emit(f"store i64 0, ptr {slot}")
-        b.place(turn)
-        index = b.op(f"load i64, ptr {slot}")
-        body(index)
-        following = b.op(f"add nuw nsw i64 {index}, 1")
-        b.emit(f"store i64 {following}, ptr {slot}")
-        b.branch(b.icmp("eq", 64, following, count), done, turn)
-        b.place(done)
-
 
 def emit_stepped(context: SimtContext, program: Program) -> str:
     """Text of the entry function of a kernel whose threads meet."""
@@ -285,42 +272,12 @@ def _has_mask(e: StepEmitter, kind: str) -> bool:
 # ---- block level ---------------------------------------------------------------------------------
 
 
-def _assign(e: StepEmitter, step: S.BlockAssign) -> None:
-    e.write(step.target, e.value(step.value))
-
-
 def _block_if(e: StepEmitter, step: S.BlockIf) -> None:
-    then, orelse, done = e.b.label("block.then"), e.b.label("block.else"), e.b.label("block.endif")
-    e.b.branch(e.one(step.test), then, orelse)
-    e.b.place(then)
-    _steps(e, step.then)
-    e.b.jump(done)
-    e.b.place(orelse)
-    _steps(e, step.orelse)
-    e.b.place(done)
+    block_if(e, step, lambda steps: _steps(e, steps))
 
 
 def _block_for(e: StepEmitter, step: S.BlockFor) -> None:
-    b = e.b
-    start, stop, by = (e.one(x) for x in (step.start, step.stop, step.step))
-    left, current = b.slot("i64"), b.slot("i64")
-    b.emit(f"store i64 {range_count(b, start, stop, by)}, ptr {left}")
-    b.emit(f"store i64 {start}, ptr {current}")
-    test, turn, following, done = (b.label(h) for h in ("block.for", "block.do", "block.next", "block.done"))
-    b.place(test)
-    remaining = b.op(f"load i64, ptr {left}")
-    b.branch(b.icmp("ne", 64, remaining, "0"), turn, done)
-    b.place(turn)
-    index = b.op(f"load i64, ptr {current}")
-    e.write(step.target, (index,))
-    e.block_loops.append((done, following))
-    _steps(e, step.body)
-    e.block_loops.pop()
-    b.place(following)
-    b.emit(f"store i64 {b.op(f'sub i64 {remaining}, 1')}, ptr {left}")
-    b.emit(f"store i64 {b.op(f'add i64 {index}, {by}')}, ptr {current}")
-    b.jump(test)
-    b.place(done)
+    block_for(e, step, lambda steps: _steps(e, steps))
 
 
 def _block_while(e: StepEmitter, step: S.BlockWhile) -> None:
@@ -429,8 +386,9 @@ def _warp(e: StepEmitter, step: S.Collective) -> None:
 
 
 _EMIT: dict[type, Callable[[StepEmitter, Any], None]] = {
-    S.Region: _region, S.Collective: _collective, S.BlockAssign: _assign, S.BlockIf: _block_if, S.BlockFor: _block_for,
-    S.BlockWhile: _block_while, S.MaskedIf: _masked_if, S.MaskedLoop: _masked_loop, S.Jump: _jump,
+    S.Region: _region, S.Collective: _collective, S.BlockAssign: block_assign, S.BlockIf: _block_if,
+    S.BlockFor: _block_for, S.BlockWhile: _block_while, S.MaskedIf: _masked_if, S.MaskedLoop: _masked_loop,
+    S.Jump: _jump,
 }  # fmt: skip
 
 
