@@ -98,6 +98,8 @@ def test_inspect_by_file(cli):
         (["somekernels:scale", "-t", "float33[:], int"], "'float33[:]' is not a type"),
         (["somekernels:scale", "--as", "fortran"], "known are ir, llvm, asm"),
         (["somekernels:scale", "-t", "none, int"], "File"),
+        (["somekernels:scale", "-t", "float32[:], int", "--arch", "sm_70"], "known: sm_75, sm_80"),
+        (["somekernels:scale", "-t", "float32[:], int", "--arch", "vax"], "unknown target 'vax'"),
     ],
 )
 def test_inspect_explains_mistakes(cli, args, expected):

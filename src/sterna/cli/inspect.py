@@ -10,6 +10,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from sterna.targets.registry import target
+
 __all__ = ["FORMS", "InspectError", "inspect_kernel", "load_kernel"]
 
 FORMS = ("ir", "llvm", "asm", "ptx", "sass", "spirv", "msl", "types", "image", "relocations")
@@ -89,8 +91,12 @@ def inspect_kernel(spec: str, types: str, form: str, over: int = 0, arch: str = 
         raise InspectError(f"unknown form {form!r}; known are {', '.join(FORMS)}")
     kernel = load_kernel(spec)
     if arch:
-        target = f"cuda-{arch}" if arch.startswith("sm_") else arch
-        built = kernel.build(*split_types(types), target=target, over=over)
+        name = f"cuda-{arch}" if arch.startswith("sm_") else arch
+        try:
+            target(name)
+        except ValueError as error:
+            raise InspectError(str(error)) from None
+        built = kernel.build(*split_types(types), target=name, over=over)
         image = built.image
     else:
         built = kernel.specialize(*split_types(types), over=over)
