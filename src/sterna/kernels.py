@@ -346,11 +346,9 @@ class Launcher:
         self, config: LaunchConfig, found: Specialisation, device: Device, args: tuple[Any, ...], dispatcher: Dispatcher
     ) -> None:
         """A launch was made the general way; after some, the next ones of its kind get a function of their own."""
-        if self._epoch is not dispatcher.epoch:  # another life: what the function holds is let go
+        if self._epoch is not dispatcher.epoch:  # unloaded since: the function must not keep the code
             self._epoch, self._fast, self._seen = dispatcher.epoch, None, 0
         self._seen += 1
-        if self._fast is not None and self._fast.epoch is not dispatcher.epoch:  # type: ignore[attr-defined]
-            self._fast = None  # unloaded since: it must not keep the code
         if self._seen in _NOTED:
             from sterna.runtime.fast_launch import make_fast_launch
 

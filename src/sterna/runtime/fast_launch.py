@@ -51,7 +51,7 @@ def make({names}):
         {keep}
         count()
         return True
-    launch.specialisation, launch.epoch = found, epoch
+    launch.specialisation = found
     return launch
 """
 
