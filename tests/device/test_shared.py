@@ -205,6 +205,26 @@ def test_variables_live_across_barriers(place: Place):
     assert_same(out, total + (2.0 * t + 1) * 1000 + t)
 
 
+def negated_across_a_barrier(x, out):
+    tile = sterna.shared.array(THREADS, sterna.float32)
+    t = sterna.threadIdx.x
+    value = x[t]
+    tile[t] = value
+    negated, product = -value, value * np.float32(-1)
+    sterna.syncthreads()
+    other = tile[THREADS - 1 - t]
+    out[0, t] = other if other > 50 else negated
+    out[1, t] = other if other > 50 else product
+
+
+@pytest.mark.parametrize("options", [{"opt": 0}, {"boundscheck": False}], ids=str)
+def test_negated_numbers_live_across_barriers(place: Place, options):
+    x, out = np.arange(THREADS, dtype=np.float32), np.zeros((2, THREADS), np.float32)
+    place.launch(sterna.kernel(**options)(negated_across_a_barrier), 1, THREADS, x, out)
+    other = np.float32(THREADS - 1) - x
+    assert_same(out, np.array([np.where(other > 50, other, -x)] * 2))
+
+
 @sterna.kernel
 def local_memory(x, out):
     i = sterna.grid(1)

@@ -36,6 +36,13 @@ _ATOMIC = re.compile(
     r"ptr (?P<space>addrspace\(\d\) )?(?P<place>%[\w.]+)(?P<rest>[^\n]*)$",
     re.MULTILINE,
 )
+_NEGATION = re.compile(
+    r"^  (?P<name>%[\w.]+) = (?:fneg (?P<flags>(?:[a-z]+ )*)(?P<type>float|double) (?P<value>%[\w.]+)"
+    r"|f(?:mul|div) (?:[a-z]+ )*(?P<type1>float|double) (?P<value1>%[\w.]+), -1\.0+(?:e\+00)?"
+    r"|fsub (?:[a-z]+ )*(?P<type2>float|double) -0\.0+(?:e\+00)?, (?P<value2>%[\w.]+))(?=$|,)",
+    re.MULTILINE,
+)
+_BARRIER = re.compile(r"call [^\n]*@_Z7barrierj\(")
 _SIGNED_BOOL = re.compile(r"= sitofp i1 (%[\w.]+) to (float|double)")
 
 
@@ -45,6 +52,9 @@ def settle(text: str) -> str:
     It gives the place of an atomic operation the operation's type, and with it an address computed in bytes, whose
     offset then counts elements: such a place becomes a number and an address again.  It also takes a bool for 1 where
     -1 is meant.
+
+    Intel's driver for processors (2026.2, also from OpenCL C) keeps a negated float across a barrier once for all
+    threads of a vector, so where there are barriers a sign is changed by ``copysign``, of which it makes no negation.
     """
     count = iter(range(1 << 30))
 
@@ -56,8 +66,32 @@ def settle(text: str) -> str:
             f"{found['head']}ptr {space}%at.{number}{found['rest']}"
         )
 
+    if _BARRIER.search(text):
+        text = _with_signs_copied(text)
     text = _SIGNED_BOOL.sub(r"= select i1 \1, \2 -1.000000e+00, \2 0.000000e+00", text)
     return _ATOMIC.sub(place, text)
+
+
+def _with_signs_copied(text: str) -> str:
+    made: set[str] = set()
+
+    def copied(found: re.Match[str]) -> str:
+        kind = found["type"] or found["type1"] or found["type2"]
+        value = found["value"] or found["value1"] or found["value2"]
+        made.add(kind)
+        negated = f"%negated.{found['name'][1:]}"
+        function = f"@llvm.copysign.{'f32' if kind == 'float' else 'f64'}"
+        return (
+            f"  {negated} = fneg {kind} {value}\n"
+            f"  {found['name']} = call {kind} {function}({kind} {value}, {kind} {negated})"
+        )
+
+    text = _NEGATION.sub(copied, text)
+    for kind in sorted(made):
+        name = f"@llvm.copysign.{'f32' if kind == 'float' else 'f64'}"
+        if f"declare {kind} {name}(" not in text:
+            text += f"declare {kind} {name}({kind}, {kind})\n"
+    return text
 
 
 def expand(text: str) -> str:
