@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sterna.errors import LaunchError
 from sterna.frozen import frozen
@@ -60,11 +60,13 @@ class LaunchConfig:
         return 0 in self.over
 
 
-class _Prepared(Protocol):
-    config: LaunchConfig
+if TYPE_CHECKING:
+
+    class _Prepared(Protocol):
+        config: LaunchConfig
 
 
-_T = TypeVar("_T", bound=_Prepared)
+_T = TypeVar("_T", bound="_Prepared")
 
 
 def keep_prepared(kept: dict[LaunchConfig, _T], config: LaunchConfig, make: Callable[[LaunchConfig], _T]) -> _T:
