@@ -128,3 +128,34 @@ def test_numpy_functions_of_python_numbers_give_numpy_numbers(place: Place, make
     with np.errstate(all="ignore"):
         right = [eval(text, {"np": np, "n": 5, "x": x}) * x[0] for text in OF_PYTHON_NUMBERS]
     assert_same(o, np.array(right, np.float64), ulps=2 if place.name.startswith("cuda") else 0)  # NVIDIA's pow
+
+
+NEAR = [
+    (1.0, 1.0 + 1e-10), (1.0, 1.0 + 1e-8), (0.0, 1e-12), (0.0, 0.0), (-3.0, -3.00002), (math.inf, math.inf),
+    (math.inf, -math.inf), (math.inf, 1e308), (1e308, -1e308), (math.nan, math.nan), (math.nan, 1.0), (5.0, 5.5),
+]  # fmt: skip
+
+
+def test_isclose(place: Place, make_module):
+    """Python's definitions and NumPy's, with their own defaults and with tolerances."""
+    f = np.array(NEAR)
+    z = f.astype(np.complex128) * (1 + 1j)
+    z[np.isnan(z)] = complex(math.nan, 0)
+    body = (
+        "    a, b = f[i, 0], f[i, 1]\n    o[i, 0] = math.isclose(a, b)\n"
+        "    o[i, 1] = math.isclose(a, b, rel_tol=0.2)\n    o[i, 2] = math.isclose(a, b, abs_tol=1e-9, rel_tol=0.0)\n"
+        "    o[i, 3] = np.isclose(a, b)\n    o[i, 4] = np.isclose(a, b, 0.2, 1e-3)\n"
+        "    o[i, 5] = np.isclose(a, b, atol=0.0, equal_nan=True)\n"
+        "    o[i, 6] = cmath.isclose(z[i, 0], z[i, 1])\n    o[i, 7] = cmath.isclose(z[i, 0], z[i, 1], rel_tol=0.2)\n"
+    )
+    out = np.zeros((len(NEAR), 8), np.bool_)
+    launch(place, make_module, body, "f, z, o", len(NEAR), f, z, out)
+    for row, (a, b), (c, d) in zip(out.tolist(), NEAR, z.tolist(), strict=True):
+        with np.errstate(all="ignore"):
+            expected = [
+                math.isclose(a, b), math.isclose(a, b, rel_tol=0.2), math.isclose(a, b, abs_tol=1e-9, rel_tol=0.0),
+                bool(np.isclose(a, b)), bool(np.isclose(a, b, 0.2, 1e-3)),
+                bool(np.isclose(a, b, atol=0.0, equal_nan=True)),
+                cmath.isclose(c, d), cmath.isclose(c, d, rel_tol=0.2),
+            ]  # fmt: skip
+        assert row == expected, (a, b)

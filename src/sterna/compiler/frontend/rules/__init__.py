@@ -158,7 +158,7 @@ def _of_numpy(function: Any, rule: Rule) -> Rule:
             args = [*args[:first], *(_strengthened(frame, node, arg) for arg in args[first:])]
         return rule.typing(frame, node, args)
 
-    return Rule(rule.shown, typing, rule.least, rule.most, rule.names)
+    return Rule(rule.shown, typing, rule.least, rule.most, rule.names, rule.only_keyword)
 
 
 def _strengthened(frame: Frame, node: ast.AST, value: Value) -> Value:
@@ -182,6 +182,7 @@ from sterna.compiler.frontend.rules import (  # noqa: E402  (they fill the table
     inline,  # noqa: F401
     language,  # noqa: F401
     mathematics,  # noqa: F401
+    near,  # noqa: F401
     numeric,  # noqa: F401
     state,  # noqa: F401
 )
