@@ -108,7 +108,7 @@ def test_a_fresh_process_compiles_nothing(sessions: Sessions) -> None:
     assert (first["machine"], second["machine"]) == ([1, 1], [0, 2])
     (stored,) = sessions.images().values()
     addresses = [word for word in first["words"] if word > 2**32]
-    assert len(addresses) >= 8
+    assert len(addresses) >= 5, "a Python that is not position-independent has some objects below"
     for word in addresses:
         assert word.to_bytes(8, "little") not in stored
         assert str(word).encode() not in stored
