@@ -72,6 +72,11 @@ class CompileOptions:
         _require_counts("launch_bounds", self.launch_bounds, 2, 1024)
         _require_counts("cluster", self.cluster, 3, 16)
 
+    @property
+    def level(self) -> int:
+        """The optimiser's level: `opt`, but at most 1 with `debug`."""
+        return min(self.opt, 1) if self.debug else self.opt
+
     def key_fields(self) -> dict[str, Any]:
         """Options by name, as the key and the image's provenance hold them."""
         return asdict(self)

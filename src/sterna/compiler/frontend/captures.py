@@ -115,8 +115,3 @@ class Names:
         if found is None:
             frame.fail(node, f"the default of parameter {name} cannot be had")
         return self.value(frame, node, found[0])
-
-    def capture_of(self, owner: int, chain: str) -> Capture | None:
-        """The capture a whole chain names, if it does."""
-        found = self._scan.lookup(owner, chain)
-        return found[0] if found is not None and not found[1] else None

@@ -16,6 +16,7 @@ from sterna.compiler.codegen.cpu.entry import emit_entry
 from sterna.compiler.codegen.cpu.profile import CpuProfile
 from sterna.compiler.codegen.llvm.inline import has_assembly, object_apart, problem_of
 from sterna.compiler.codegen.llvm.module import ModuleContext, entry_symbol
+from sterna.compiler.codegen.llvm.parsing import parse_module
 from sterna.compiler.deep import with_deep_stack
 from sterna.compiler.ir.nodes import Intrinsic, Module
 from sterna.compiler.passes.prepare import prepare_kernel
@@ -52,9 +53,9 @@ class CpuCompiler:
             ``llvm``: the module as generated; ``llvm-opt``: after the optimiser; ``asm``: assembly (made on demand).
         """
         text, facts = with_deep_stack(generate, module, target, options)
-        level = _level(options)
+        level = options.level
         machine = _machine(target.arch, level)
-        parsed = _parse(text)
+        parsed = parse_module(text)
         _optimise(parsed, machine, level)
         if has_assembly(text):
             data = prelink(object_apart(_profile(target.arch), min(level, 2), str(parsed)))
@@ -103,10 +104,6 @@ def _profile(arch: str) -> CpuProfile:
     return CpuProfile(triple=f"{machine}-unknown-linux-gnu", cpu=cpu, native_half=native_half, intrinsic_spaces=spaces)
 
 
-def _level(options: CompileOptions) -> int:
-    return min(options.opt, 1) if options.debug else options.opt
-
-
 @lru_cache(maxsize=16)
 def _machine(arch: str, level: int) -> llvm.TargetMachine:
     llvm.initialize_all_targets()
@@ -117,16 +114,6 @@ def _machine(arch: str, level: int) -> llvm.TargetMachine:
     return found.create_target_machine(
         cpu=profile.cpu, features=profile.features, opt=min(level, 2), reloc="pic", codemodel="small"
     )
-
-
-def _parse(text: str) -> llvm.ModuleRef:
-    """Parse and verify; a fault here is ours, not the user's."""
-    try:
-        parsed = llvm.parse_assembly(text)
-        parsed.verify()
-    except RuntimeError as error:
-        raise CompileError(f"the code generator made invalid LLVM IR: {error}") from None
-    return parsed
 
 
 def _optimise(parsed: llvm.ModuleRef, machine: llvm.TargetMachine, level: int) -> None:
@@ -141,7 +128,7 @@ def _optimise(parsed: llvm.ModuleRef, machine: llvm.TargetMachine, level: int) -
 
 
 def _again(text: str, target: Target, options: CompileOptions, what: str) -> str:
-    machine = _machine(target.arch, _level(options))
-    parsed = _parse(text)
-    _optimise(parsed, machine, _level(options))
+    machine = _machine(target.arch, options.level)
+    parsed = parse_module(text)
+    _optimise(parsed, machine, options.level)
     return str(parsed) if what == "llvm-opt" else machine.emit_assembly(parsed)

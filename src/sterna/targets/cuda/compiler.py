@@ -16,6 +16,7 @@ import llvmlite.binding as llvm
 
 from sterna.compiler.codegen.llvm.inline import problem_of
 from sterna.compiler.codegen.llvm.module import entry_symbol
+from sterna.compiler.codegen.llvm.parsing import parse_module
 from sterna.compiler.codegen.simt.entry import SimtContext, emit_entry
 from sterna.compiler.deep import with_deep_stack
 from sterna.compiler.frontend.recursion import MAX_DEPTH
@@ -64,7 +65,7 @@ class CudaCompiler:
             ``llvm``: as generated; ``llvm-opt``: after the optimiser; ``ptx`` (also as ``asm``); ``sass``.
         """
         text, facts = with_deep_stack(generate, module, target, options)
-        level = _level(options)
+        level = options.level
         ptx = make_ptx(text, target.arch, level)
         cubin = link_ptx(ptx.encode(), target.arch, True, level)
         found = read_cubin(cubin)
@@ -100,7 +101,7 @@ def generate(module: Module, target: Target, options: CompileOptions) -> tuple[s
     """LLVM IR of a module, as text, and its launch facts."""
     if options.cluster and int(target.arch[3:]) < 90:
         raise UnsupportedError(f"a cluster on {target.arch}", hint="clusters exist from sm_90 on")
-    layout = str(_machine(target.arch, _level(options)).target_data)
+    layout = str(_machine(target.arch, options.level).target_data)
     profile = replace(cuda_profile(target.arch, options.fastmath, bool(module.places)), data_layout=layout)
     context = SimtContext(module, profile, options, str(target))
     parts = [emit_entry(context)]
@@ -124,20 +125,12 @@ def make_ptx(text: str, arch: str, level: int) -> str:
 
 
 def _optimised(text: str, arch: str, level: int) -> llvm.ModuleRef:
-    try:
-        parsed = llvm.parse_assembly(text)
-        parsed.verify()
-    except RuntimeError as error:
-        raise CompileError(f"the code generator made invalid LLVM IR: {error}") from None
+    parsed = parse_module(text)
     tuning = llvm.create_pipeline_tuning_options(speed_level=level)
     tuning.loop_vectorization = tuning.slp_vectorization = False
     builder = llvm.create_pass_builder(_machine(arch, level), tuning)
     builder.getModulePassManager().run(parsed, builder)
     return parsed
-
-
-def _level(options: CompileOptions) -> int:
-    return min(options.opt, 1) if options.debug else options.opt
 
 
 @lru_cache(maxsize=64)

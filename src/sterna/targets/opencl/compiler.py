@@ -15,13 +15,14 @@ import llvmlite.binding as llvm
 from sterna.abi import STATE_WORDS
 from sterna.compiler.codegen.llvm.inline import problem_of
 from sterna.compiler.codegen.llvm.module import entry_symbol
+from sterna.compiler.codegen.llvm.parsing import parse_module
 from sterna.compiler.codegen.simt.entry import SimtContext, emit_entry
 from sterna.compiler.codegen.simt.stepped import emit_stepped
 from sterna.compiler.deep import with_deep_stack
 from sterna.compiler.ir import nodes as ir
 from sterna.compiler.ir.rewrite import walk_function
 from sterna.compiler.passes.prepare import prepare_steps
-from sterna.errors import CompileError, SourceLocation, UnsupportedError
+from sterna.errors import SourceLocation, UnsupportedError
 from sterna.options import CompileOptions
 from sterna.targets.base import Target
 from sterna.targets.opencl.emit import disassemble, emit_spirv
@@ -77,7 +78,7 @@ class OpenclCompiler:
             ``llvm``: as generated; ``llvm-opt``: after the optimiser; ``spirv`` (also as ``asm``): as text.
         """
         text, facts = with_deep_stack(generate, module, target, options)
-        level = min(options.opt, 1) if options.debug else options.opt
+        level = options.level
         final = _ready(text, level)
         facts["float64"] = "double" in final
         texts: dict[str, Text] = {
@@ -153,21 +154,12 @@ def _ready(text: str, level: int) -> str:
             raise
         break
     ready = settle(unfold(optimised))
-    _parsed(ready)
+    parse_module(ready)
     return ready
 
 
-def _parsed(text: str) -> llvm.ModuleRef:
-    try:
-        parsed = llvm.parse_assembly(text)
-        parsed.verify()
-    except RuntimeError as error:
-        raise CompileError(f"the code generator made invalid LLVM IR: {error}") from None
-    return parsed
-
-
 def _optimised(text: str, level: int) -> llvm.ModuleRef:
-    parsed = _parsed(text)
+    parsed = parse_module(text)
     tuning = llvm.create_pipeline_tuning_options(speed_level=level)
     tuning.loop_vectorization = tuning.slp_vectorization = False
     builder = llvm.create_pass_builder(_machine(level), tuning)

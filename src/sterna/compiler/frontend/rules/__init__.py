@@ -37,7 +37,7 @@ class Rule:
     least, most : int
         Allowed number of arguments.
     names : tuple of str
-        Names of the arguments, where they may be given by keyword; a left out argument in the middle is None.
+        Names of the arguments, where they may be given by keyword; none may be left out before one that is given.
     only_keyword : tuple of str
         Names of arguments given by keyword only; the rule gets them before the others, None for one left out.
     """
