@@ -36,8 +36,8 @@ from sterna.types import (
 )  # fmt: skip
 
 __all__ = [
-    "STATE_WORDS", "ArgField", "ArgLayout", "arg_layout", "pack_state", "scalar_code", "state_offsets", "state_padding",
-    "words_of_array",
+    "BLOCK_RANGES", "LAUNCH_FIELDS", "OFFER_FIELDS", "STATE_WORDS", "TEAM", "ArgField", "ArgLayout", "arg_layout", "pack_state", "scalar_code",
+    "state_offsets", "state_padding", "words_of_array",
 ]  # fmt: skip
 
 STATE_WORDS = {"record": 1, "table": 1, "print": 1, "extents": 3, "flat": 2, "dynamic": 1, "seed": 1}
@@ -47,6 +47,26 @@ STATE_WORDS = {"record": 1, "table": 1, "print": 1, "extents": 3, "flat": 2, "dy
 ``extents``: x, y, z of an ``over`` launch; ``flat``: blocks along x and y if all lie along x, else 0; ``dynamic``:
 bytes of dynamic shared memory, where the hardware does not say; ``seed``: key of the launch's random numbers, last
 because it is another one at every launch.
+"""
+
+LAUNCH_FIELDS = {
+    "exception": 0, "table": 1, "seed": 2, "shared_bytes": 3, "print": 4, "entry": 5,
+    "parts": 16, "chunk": 17, "grid_dim": 18, "block_dim": 21, "extents": 24,
+}  # fmt: skip
+"""A CPU launch's structure: index of each 64-bit field; three-component ones start there (x, y, z).
+
+``exception``: address of the exception record, which may lie behind the fields that stay; ``entry``: address of the
+kernel's entry function; ``parts``: how many ranges the blocks are divided into; ``chunk``: blocks taken at once.
+"""
+BLOCK_RANGES = (32, 8)
+"""Where the ranges of blocks begin in it and how many words each has: the next block to take, the end, padding."""
+TEAM = {"launch": "sterna_team_launch", "wait": "sterna_team_wait", "work": "sterna_team_work"}
+"""Symbols of the functions that every CPU object has for the thread pool (`sterna.compiler.codegen.cpu.team`)."""
+OFFER_FIELDS = {"state": 0, "args": 1, "launch": 2, "words": 16}
+"""A place on the board where CPU launches are offered to the pool: index of each 64-bit field, and its size in words.
+
+``state``: tickets left in the upper half, threads inside in the lower.  The board has a head of the same size, whose
+first word is the number of places.
 """
 
 

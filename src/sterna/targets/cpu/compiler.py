@@ -14,6 +14,7 @@ import llvmlite.binding as llvm
 
 from sterna.compiler.codegen.cpu.entry import emit_entry
 from sterna.compiler.codegen.cpu.profile import CpuProfile
+from sterna.compiler.codegen.cpu.team import team_text
 from sterna.compiler.codegen.llvm.inline import has_assembly, object_apart, problem_of
 from sterna.compiler.codegen.llvm.module import ModuleContext, entry_symbol
 from sterna.compiler.codegen.llvm.parsing import parse_module
@@ -79,9 +80,10 @@ COMPILER = CpuCompiler()
 def generate(module: Module, target: Target, options: CompileOptions) -> tuple[str, dict[str, Any]]:
     """LLVM IR of a module, as text, and its launch facts."""
     prepared, program = prepare_kernel(module, options)
-    context = ModuleContext(prepared, _profile(target.arch), options, str(target))
+    profile = _profile(target.arch)
+    context = ModuleContext(prepared, profile, options, str(target))
     entry = emit_entry(context, program)
-    text = context.text([entry])
+    text = context.text([entry, team_text(profile.pause, profile.call_attributes())])
     if context.shared_bytes > target.limits.shared_bytes:
         limit = target.limits.shared_bytes
         raise CompileError(
@@ -101,7 +103,10 @@ def _profile(arch: str) -> CpuProfile:
     cpu = "generic" if arch == "aarch64" else arch
     native_half = arch in ("aarch64", "x86-64-v3", "x86-64-v4")
     spaces = ("aarch64",) if arch == "aarch64" else ("x86",)
-    return CpuProfile(triple=f"{machine}-unknown-linux-gnu", cpu=cpu, native_half=native_half, intrinsic_spaces=spaces)
+    pause = ("llvm.aarch64.isb", "i32 15") if arch == "aarch64" else ("llvm.x86.sse2.pause", "")
+    return CpuProfile(
+        triple=f"{machine}-unknown-linux-gnu", cpu=cpu, native_half=native_half, intrinsic_spaces=spaces, pause=pause
+    )
 
 
 @lru_cache(maxsize=16)

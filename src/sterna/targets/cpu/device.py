@@ -1,10 +1,10 @@
 """The CPU as a device: loading images, launching over the thread pool, memory without copies.
 
-Runtime half of the target.  A launch hands the native entry two pointers (arguments and a launch block; the
-layout is `_BLOCK` below) and returns when all blocks have run; a failing thread leaves its record in the
-launch block, and the device raises it at the next synchronise.
+Runtime half of the target.  A launch hands the native entry two pointers (arguments and a launch structure; the
+layout is in `sterna.abi`) and returns when all blocks have run; a failing thread leaves its record in the
+launch structure, and the device raises it at the next synchronise.
 
-Launch blocks are recycled through a list per module, so that concurrent launches never share one.
+Launch structures are recycled through a list per module, so that concurrent launches never share one.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sterna.abi import BLOCK_RANGES, LAUNCH_FIELDS
 from sterna.errors import LinkError
 from sterna.relocation.record import SLOTS, WORD_BYTES, RelocationRecord, baked_word
 from sterna.runtime.config import LaunchConfig, Triple, keep_prepared
@@ -38,16 +39,19 @@ if TYPE_CHECKING:
 
 __all__ = ["RUNTIME", "CpuDevice", "CpuModule", "CpuRuntime"]
 
-_HEADER = struct.Struct("=12Q")
-"""Fields 0 to 11: next block, total, chunk, grid x y z, block x y z, extents x y z."""
-_TAIL = struct.Struct("=5Q")
-"""Fields 12 to 16: exception record, relocation table, seed, dynamic shared bytes, print function."""
-_SEED_FIELD, _SHARED_FIELD = 14, 15
-_RECORD_BYTES = 80
-"""Size of `sterna.runtime.exceptions.ExceptionRecord`, which is not imported before a kernel fails."""
-_RECORD_AT = _HEADER.size + _TAIL.size
-_BLOCK = ctypes.c_uint64 * (-(-(_RECORD_AT + _RECORD_BYTES) // 8))
-_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_void_p)
+_FIXED = struct.Struct("=6Q")
+"""Fields that stay: exception record, relocation table, seed, dynamic shared bytes, print function, entry."""
+_SEED_AT, _SHARED_AT = 8 * LAUNCH_FIELDS["seed"], 8 * LAUNCH_FIELDS["shared_bytes"]
+_RECORD_AT, _RECORD_BYTES = _FIXED.size, 80
+"""Where the exception record lies and its size (`sterna.runtime.exceptions`, not imported before a kernel fails)."""
+_HEADER = struct.Struct("=11Q40x")
+"""Fields of a configuration: parts, chunk, grid x y z, block x y z, extents x y z."""
+_HEADER_AT = 8 * LAUNCH_FIELDS["parts"]
+_RANGE = struct.Struct("=2Q48x")
+"""A range of blocks: the next one to take, the end."""
+_RANGES_AT, _LINE = 8 * BLOCK_RANGES[0], _RANGE.size
+_WORD = struct.Struct("=Q")
+_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int64)
 _GUESS_NS = 20.0
 """Assumed time of one thread of a kernel that has not run yet."""
 _SHARE_NS = 50_000.0
@@ -58,37 +62,42 @@ _MIN_BLOCK = 16
 
 
 class _LaunchBlock:
-    """One launch block: the memory, and views of its header and of the exception status."""
+    """One launch structure: the memory, and views of what changes and of the exception status."""
 
-    __slots__ = ("_table", "header", "memory", "shared_bytes", "status")
+    __slots__ = ("_memory", "_table", "address", "header", "shared_bytes", "status", "whole")
 
-    def __init__(self, table: Any, prints: bool) -> None:
-        self.memory = _BLOCK()
-        self.shared_bytes = 0
-        self._table = table
+    def __init__(self, entry: int, table: Any, prints: bool) -> None:
+        size = _RANGES_AT + _LINE * thread_count()
+        self._memory, self._table, self.shared_bytes = ctypes.create_string_buffer(size + _LINE), table, 0
+        start = -ctypes.addressof(self._memory) % _LINE
+        self.address = ctypes.addressof(self._memory) + start
         words = 0 if table is None else ctypes.addressof(table)
-        record = ctypes.addressof(self.memory) + _RECORD_AT
-        _TAIL.pack_into(self.memory, _HEADER.size, record, words, 0, 0, _printer()[1] if prints else 0)
-        whole = memoryview(self.memory).cast("B")
-        self.header = whole[: _HEADER.size]
-        self.status = whole[_RECORD_AT : _RECORD_AT + 8].cast("i")
+        record, printer = self.address + _RECORD_AT, _printer()[1] if prints else 0
+        _FIXED.pack_into(self._memory, start, record, words, 0, 0, printer, entry)
+        self.whole = memoryview(self._memory).cast("B")[start : start + size]
+        self.header = self.whole[_HEADER_AT : _RANGES_AT + _LINE]
+        self.status = self.whole[_RECORD_AT : _RECORD_AT + 8].cast("i")
 
     def set_shared(self, nbytes: int) -> None:
         """Set the bytes of dynamic shared memory."""
-        self.memory[_SHARED_FIELD] = self.shared_bytes = nbytes
+        _WORD.pack_into(self.whole, _SHARED_AT, nbytes)
+        self.shared_bytes = nbytes
+
+    def set_seed(self, seed: int) -> None:
+        """Set the key of the launch's random numbers."""
+        _WORD.pack_into(self.whole, _SEED_AT, seed)
 
     def take_record(self) -> bytes:
         """The exception record, which is free again afterwards."""
-        address = ctypes.addressof(self.memory) + _RECORD_AT
-        record = ctypes.string_at(address, _RECORD_BYTES)
-        ctypes.memset(address, 0, _RECORD_BYTES)
+        record = bytes(self.whole[_RECORD_AT : _RECORD_AT + _RECORD_BYTES])
+        self.whole[_RECORD_AT : _RECORD_AT + _RECORD_BYTES] = bytes(_RECORD_BYTES)
         return record
 
 
 class _Prepared:
-    """What a module keeps of a configuration: the packed header and the sizes."""
+    """What a module keeps of a configuration: the sizes, and the packed header for one thread and for several."""
 
-    __slots__ = ("blocks", "config", "header", "helpers", "threads")
+    __slots__ = ("_headers", "blocks", "config", "header", "helpers", "threads")
 
     def __init__(self, config: LaunchConfig) -> None:
         grid, block = config.blocks, config.threads
@@ -96,8 +105,19 @@ class _Prepared:
         self.blocks = 0 if config.is_empty else grid[0] * grid[1] * grid[2]
         self.threads = self.blocks * block[0] * block[1] * block[2]
         self.helpers = max(min(self.blocks, thread_count()) - 1, 0)
-        chunk = max(1, self.blocks // (thread_count() * _CHUNKS_PER_THREAD))
-        self.header = _HEADER.pack(0, self.blocks, chunk, *grid, *block, *config.extents)
+        self._headers: dict[int, bytes] = {}
+        self.header = self.header_for(0)
+
+    def header_for(self, helpers: int) -> bytes:
+        """What stands in a launch structure from its header on: the blocks are divided among so many threads more."""
+        found = self._headers.get(helpers)
+        if found is None:
+            config, parts, blocks = self.config, helpers + 1, self.blocks
+            chunk = max(1, blocks // (thread_count() * _CHUNKS_PER_THREAD))
+            header = _HEADER.pack(parts, chunk, *config.blocks, *config.threads, *config.extents)
+            ranges = [_RANGE.pack(blocks * n // parts, blocks * (n + 1) // parts) for n in range(parts)]
+            found = self._headers[helpers] = b"".join([header, *ranges])
+        return found
 
 
 class CpuModule:
@@ -112,7 +132,8 @@ class CpuModule:
     def __init__(self, image: KernelImage, loaded: LoadedObject, device: CpuDevice) -> None:
         self.function: FunctionType | None = None
         self._image, self._object, self._device = image, loaded, device
-        self._entry: Any = _ENTRY(loaded.entry(image.entry))
+        self._address = loaded.entry(image.entry)
+        self._entry: Any = _ENTRY(self._address)
         self._prints = bool(image.facts.get("prints", True))
         self._draws = "seed" in image.facts.get("state", ())
         self._table: Any = None
@@ -171,18 +192,18 @@ class CpuModule:
         try:
             block = self._free.pop()
         except IndexError:
-            block = _LaunchBlock(self._table, self._prints)
-        block.header[:] = prepared.header
+            block = _LaunchBlock(self._address, self._table, self._prints)
         if block.shared_bytes != config.shared_bytes:
             block.set_shared(config.shared_bytes)
         if self._draws:
             from sterna.runtime.seeds import next_seed  # few kernels draw random numbers
 
-            block.memory[_SEED_FIELD] = next_seed()
+            block.set_seed(next_seed())
         if prepared.helpers:
             self._launch_many(prepared, args, block)
         else:
-            self._entry(args, block.memory)
+            block.header[:] = prepared.header
+            self._entry(args, block.address, 0)
         if block.status[0]:
             self._fail(block)
         self._free.append(block)
@@ -194,9 +215,12 @@ class CpuModule:
             helpers = 0  # they might wait to print until this thread has written its line
         start = perf_counter_ns()
         if helpers:
-            _workers().run(self._entry, args, block.memory, helpers)
+            header = prepared.header_for(helpers)
+            block.whole[_HEADER_AT : _HEADER_AT + len(header)] = header
+            _workers(self._object).run(self._entry, args, block.address, helpers)
         else:
-            self._entry(args, block.memory)
+            block.header[:] = prepared.header
+            self._entry(args, block.address, 0)
         cost = (perf_counter_ns() - start) * (helpers + 1) / prepared.threads
         self._cost = cost if self._cost == _GUESS_NS else 0.5 * (self._cost + cost)
 
@@ -213,19 +237,19 @@ class CpuModule:
         self._object.unload()
 
 
-def _first_workers() -> Any:
+def _first_workers(source: LoadedObject) -> Any:
     """The pool of threads, which a process with little work never imports; later calls go there at once."""
     global _workers
     from sterna.targets.cpu.pool import pool
 
     _workers = pool
-    return pool()
+    return pool(source)
 
 
-_workers: Callable[[], Any] = _first_workers
+_workers: Callable[[LoadedObject], Any] = _first_workers
 
 
-def _unloaded(args: Any, block: Any) -> None:
+def _unloaded(args: Any, block: Any, part: int) -> None:
     raise LinkError("this kernel was unloaded")
 
 

@@ -1,69 +1,129 @@
-"""Threads that run the blocks of CPU launches, with the GIL released.
+"""Threads that run the blocks of CPU launches, in native code and with the GIL released.
 
-A launch is one native call that takes blocks from an atomic counter until none are left (the CPU ABI),
-so any number of threads may make it at once, and the launching thread alone would also finish it.  The pool
-therefore only *offers* help: it queues tickets for a launch, idle threads take them, and the launching thread
-withdraws those still there when its own call returns.  It waits only for threads that are really inside, so
-launches from many Python threads never wait for one another.
+A launch is one native call that takes blocks from shared counters until none are left (the CPU ABI), so any number of
+threads may make it at once, and the launching thread alone would also finish it.  The pool therefore only *offers*
+help: a launch stands on a board with some tickets, threads of the pool take them, and the launching thread withdraws
+those still there when its own call returns.  It waits only for threads that are really inside, so launches from many
+Python threads never wait for one another.
 
-Why Python threads: they keep the interpreter's own rules (signals, fork hooks, callbacks that print), need no
-native code of ours, and cost a few microseconds to wake, which `Pool.run` callers avoid for small launches.
+A thread of the pool that has nothing to do looks at the board for a little while, in native code (`sterna_team_work`,
+which every CPU object has), and then sleeps in Python until a launch wakes it.  Launches that follow one another
+closely are thus joined within a microsecond, by threads that keep their processors and what those have in their caches.
+
+Why Python threads: they keep the interpreter's own rules (signals, fork hooks, callbacks that print), and waking one
+costs a few microseconds, which callers of `Pool.run` avoid for small launches.
 """
 
 from __future__ import annotations
 
 import atexit
+import ctypes
 import os
 import threading
+import time
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
+from sterna.abi import OFFER_FIELDS, TEAM
+from sterna.targets.cpu.loader import LoadedObject
 from sterna.targets.cpu.threads import thread_count
 
 __all__ = ["Pool", "pool"]
 
 _STACK_BYTES = 8 << 20
-Entry = Callable[[Any, Any], None]
+_AWAKE_NS = 300_000
+"""How long a thread with nothing to do looks for a launch before it sleeps."""
+_TRIAL_SPINS = 500
+_PLACES = 16
+"""Launches that can be on offer at once; more run in their own threads alone."""
+_PLACE_BYTES = 8 * OFFER_FIELDS["words"]
+_FIRST_NAP, _LONGEST_NAP = 20e-6, 1e-3
+"""Seconds between two looks at a launch whose last blocks take long."""
+Entry = Callable[[Any, Any, int], None]
 
 
-class _Launch:
-    """One launch on offer: what to call, tickets not yet taken, threads that are inside, their sign-off."""
+class _Team:
+    """The native functions, of an object that stays loaded for them."""
 
-    __slots__ = ("args", "block", "entry", "finished", "running", "tickets")
+    __slots__ = ("_source", "launch", "wait", "work")
 
-    def __init__(self, entry: Entry, args: Any, block: Any, tickets: int) -> None:
-        self.entry, self.args, self.block = entry, args, block
-        self.tickets = [None] * tickets
-        self.running: set[object] = set()
-        self.finished: SimpleQueue[None] = SimpleQueue()
+    def __init__(self, source: LoadedObject) -> None:
+        self._source = source
+        source.hold()
+        word, pointer = ctypes.c_int64, ctypes.c_void_p
+        self.launch: Any = ctypes.CFUNCTYPE(word, ctypes.c_char_p, pointer, pointer)(source.entry(TEAM["launch"]))
+        self.wait: Any = ctypes.CFUNCTYPE(word, pointer)(source.entry(TEAM["wait"]))
+        self.work: Any = ctypes.CFUNCTYPE(word, pointer, word, word)(source.entry(TEAM["work"]))
 
-    def help(self) -> None:
-        """A pool thread's part: enter, run if a ticket is left, sign off."""
-        token = object()
-        self.running.add(token)  # before the ticket, so that `close` never overlooks a thread that has one
+
+class _Board:
+    """Places for launches on offer, in memory that the native functions read; each has cache lines of its own."""
+
+    def __init__(self) -> None:
+        self._memory = ctypes.create_string_buffer((_PLACES + 2) * _PLACE_BYTES)
+        self.address = -(-ctypes.addressof(self._memory) // _PLACE_BYTES) * _PLACE_BYTES
+        self._count = ctypes.c_int64.from_address(self.address)
+        self._free: list[int] = []
+
+    def take(self) -> int:
+        """Address of a free place, or 0."""
         try:
-            self.tickets.pop()
-            self.entry(self.args, self.block)
+            return self._free.pop()
         except IndexError:
-            pass  # withdrawn
-        finally:
-            self.running.discard(token)
-            self.finished.put(None)
+            return self._new()
 
-    def close(self) -> None:
-        """Withdraw the tickets and wait for the threads inside; an interrupt is raised only after that."""
-        interrupt: BaseException | None = None
-        while True:
-            try:
-                self.tickets.clear()
-                while self.running:
-                    self.finished.get()
-                break
-            except BaseException as error:
-                interrupt = error
-        if interrupt is not None:
-            raise interrupt
+    def give_back(self, place: int) -> None:
+        """The place of a launch that all have left."""
+        self._free.append(place)
+
+    def has_others(self) -> bool:
+        """Whether more than one launch is on offer."""
+        return self._count.value - len(self._free) > 1
+
+    def _new(self) -> int:
+        with _pool_lock:
+            number = self._count.value
+            if number == _PLACES:
+                return 0
+            self._count.value = number + 1
+        return self.address + (number + 1) * _PLACE_BYTES
+
+
+class _Worker:
+    """A thread of the pool."""
+
+    def __init__(self, number: int, owner: Pool) -> None:
+        self.number, self.wake = number, SimpleQueue[bool]()
+        self.thread = threading.Thread(target=self._run, args=(owner,), name=f"sterna-{number}", daemon=True)
+
+    def _run(self, owner: Pool) -> None:
+        """Life of the thread: look for launches, sleep, until False says that it is over."""
+        work, board, sleeping = owner.team.work, owner.board.address, owner.sleeping
+        spins = _spins(work)
+        awake = True
+        while awake:
+            work(board, self.number, spins)
+            sleeping.append(self)
+            if not (work(board, self.number, 1) and self._has_left(sleeping)):
+                awake = self.wake.get()
+
+    def _has_left(self, sleeping: list[_Worker]) -> bool:
+        """Whether the thread could leave the sleeping ones, after a launch that was offered before it could be woken."""
+        try:
+            sleeping.remove(self)
+        except ValueError:  # another launch has woken it
+            return False
+        return True
+
+
+def _spins(work: Any) -> int:
+    """Turns of `work` that last about `_AWAKE_NS`."""
+    nothing = ctypes.c_int64(0)
+    start = time.thread_time_ns()
+    work(ctypes.addressof(nothing), 0, _TRIAL_SPINS)
+    taken = time.thread_time_ns() - start
+    return max(_AWAKE_NS * _TRIAL_SPINS // max(taken, 1), _TRIAL_SPINS)
 
 
 class Pool:
@@ -73,63 +133,97 @@ class Pool:
     ----------
     threads : int
         Most threads of a launch, the launching one included.
+    source : LoadedObject
+        An object to take the native functions from; it stays loaded.
     """
 
-    def __init__(self, threads: int) -> None:
-        self.threads = threads
-        self._queue: SimpleQueue[_Launch | None] = SimpleQueue()
-        self._workers: list[threading.Thread] = []
+    def __init__(self, threads: int, source: LoadedObject) -> None:
+        self.threads, self.team, self.board = threads, _Team(source), _Board()
+        self.sleeping: list[_Worker] = []
+        self._workers: list[_Worker] = []
         self._lock = threading.Lock()
         self._most = threads - 1
 
-    def run(self, entry: Entry, args: Any, block: Any, helpers: int) -> None:
-        """Call ``entry(args, block)`` in this thread and in up to `helpers` others; return when all have.
+    def run(self, entry: Entry, args: bytes, launch: int, helpers: int) -> None:
+        """Run a launch in this thread and in up to `helpers` others; return when all have left it.
 
         Parameters
         ----------
         entry : function
-            A ctypes function that releases the GIL.
-        args, block : object
-            Its arguments; kept alive until every call has returned.
+            The kernel's entry, called where no help is to be had.
+        args : bytes
+            Packed arguments.
+        launch : int
+            Address of the launch structure, whose blocks are in ``helpers + 1`` ranges.
         helpers : int
             How many more threads could be useful.
         """
         helpers = min(helpers, self._most)
         if helpers > len(self._workers):
             helpers = self._start(helpers)
-        if helpers <= 0:
-            entry(args, block)
+        place = self.board.take() if helpers > 0 else 0
+        if not place:
+            entry(args, launch, 0)
             return
-        launch = _Launch(entry, args, block, helpers)
+        if self.sleeping:
+            self._wake(helpers)
+        interrupt: BaseException | None = None
         try:
-            for _ in range(helpers):
-                self._queue.put(launch)
-            entry(args, block)
-        finally:
-            launch.close()
+            inside = self.team.launch(args, launch, place)
+        except BaseException as error:
+            interrupt, inside = error, 1
+        if inside:
+            interrupt = self._wait(place) or interrupt
+        self.board.give_back(place)
+        if interrupt is not None:
+            raise interrupt
 
     def stop(self) -> None:
         """End the threads; later launches run in the launching thread alone."""
         with self._lock:
             self._most = 0
             workers, self._workers = self._workers, []
-        for _ in workers:
-            self._queue.put(None)
         for worker in workers:
-            worker.join(timeout=5)
+            worker.wake.put(False)
+        for worker in workers:
+            worker.thread.join(timeout=5)
 
     def forget(self) -> None:
         """In a forked child: the threads are gone, and the lock may be held by one of them."""
-        self._lock, self._workers, self._most = threading.Lock(), [], 0
+        self._lock, self._workers, self.sleeping, self._most = threading.Lock(), [], [], 0
+
+    def _wait(self, place: int) -> BaseException | None:
+        """Wait for the threads inside; an interrupt is kept until they are out."""
+        interrupt: BaseException | None = None
+        nap = _FIRST_NAP
+        inside = 1
+        while inside:
+            try:
+                inside = self.team.wait(place)
+                if inside:
+                    time.sleep(nap)
+                    nap = min(2 * nap, _LONGEST_NAP)
+            except BaseException as error:
+                interrupt = error
+        return interrupt
+
+    def _wake(self, helpers: int) -> None:
+        """Wake as many threads as are wanted beyond those that look at the board; they may be busy elsewhere."""
+        sleeping = self.sleeping
+        wanted = helpers if self.board.has_others() else helpers - len(self._workers) + len(sleeping)
+        for _ in range(wanted):
+            try:
+                sleeping.pop().wake.put(True)
+            except IndexError:
+                break
 
     def _start(self, wanted: int) -> int:
         """Have `wanted` threads if possible; the number there are."""
         with self._lock:
             while len(self._workers) < min(wanted, self._most):
-                name = f"sterna-{len(self._workers) + 1}"
-                worker = threading.Thread(target=_work, args=(self._queue,), name=name, daemon=True)
+                worker = _Worker(len(self._workers) + 1, self)
                 try:
-                    _start_with_stack(worker)
+                    _start_with_stack(worker.thread)
                 except RuntimeError:  # no more threads to be had, or the interpreter is ending
                     self._most = len(self._workers)
                     break
@@ -137,34 +231,27 @@ class Pool:
             return min(wanted, len(self._workers))
 
 
-def _start_with_stack(worker: threading.Thread) -> None:
+def _start_with_stack(thread: threading.Thread) -> None:
     """Start a thread with room for a kernel's local arrays, which some systems' default has not."""
     before = threading.stack_size(_STACK_BYTES)
     try:
-        worker.start()
+        thread.start()
     finally:
         threading.stack_size(before)
-
-
-def _work(queue: SimpleQueue[_Launch | None]) -> None:
-    """Life of a pool thread."""
-    while (launch := queue.get()) is not None:
-        launch.help()
-        del launch  # its arguments must not live until the next one comes
 
 
 _pool: Pool | None = None
 _pool_lock = threading.Lock()
 
 
-def pool() -> Pool:
-    """The pool of this process; a forked child gets its own."""
+def pool(source: LoadedObject) -> Pool:
+    """The pool of this process, whose native functions are the first `source`'s; a forked child gets its own."""
     global _pool
     found = _pool
     if found is None:
         with _pool_lock:
             if _pool is None:
-                _pool = Pool(thread_count())
+                _pool = Pool(thread_count(), source)
                 atexit.register(_pool.stop)
             found = _pool
     return found

@@ -1,11 +1,15 @@
-"""The entry function of a CPU kernel: take blocks from the launch's counter, run each.
+"""The entry function of a CPU kernel: take blocks from the launch's ranges, run each.
 
 ::
 
-    void entry(args, launch)
+    void entry(args, launch, part)
         read arguments and launch extents
-        loop: take `chunk` blocks from the atomic counter, until none are left
-            for each block: run the kernel's regions (`regions`), each a loop over the block's threads
+        for each range of blocks, `part` first, then the ones after it, round
+            loop: take `chunk` blocks from the range's atomic counter, until none are left
+                for each block: run the kernel's regions (`regions`), each a loop over the block's threads
+
+So a thread begins with blocks that are next to each other and, launch after launch, the same, which its own caches may
+still hold; and then it helps the others.
 
 In an ``over`` launch the blocks are ours, and a kernel that keeps nothing for a block cannot tell them apart: then
 the blocks of a chunk run together, a row or several rows as one.
@@ -16,9 +20,10 @@ block live there.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sterna.abi import arg_layout
+from sterna.abi import BLOCK_RANGES, arg_layout
 from sterna.compiler.codegen.cpu.kernel import KernelEmitter
 from sterna.compiler.codegen.cpu.regions import emit_block, prepare_block
 from sterna.compiler.codegen.llvm.frame import Frame
@@ -49,13 +54,12 @@ def emit_entry(context: ModuleContext, program: Program) -> str:
         "block_dim": _triple(e, "block_dim", ", !range !3"),
         "extents": _triple(e, "extents", ", !range !4") if context.options.over else ONES,
     }
-    total, chunk = e.launch_value("total_blocks"), e.launch_value("chunk")
     prepare_block(e, program, dims)
-    _block_loop(e, program, dims, total, chunk)
+    _each_range(e, lambda counter, end: _block_loop(e, program, dims, counter, end))
     e.release()
     e.b.end("ret void")
     attributes = context.profile.call_attributes()
-    parameters = "ptr noalias readonly %args, ptr %launch"
+    parameters = "ptr noalias readonly %args, ptr %launch, i64 %part"
     return f"define void @{entry_symbol(context.module.entry)}({parameters}) {attributes} {{\n{e.b.body()}\n}}"
 
 
@@ -66,15 +70,40 @@ def _triple(e: KernelEmitter, name: str, note: str) -> Triple:
     return x, y, z
 
 
-def _block_loop(e: KernelEmitter, program: Program, dims: Dims, total: str, chunk: str) -> None:
+def _each_range(e: KernelEmitter, body: Callable[[str, str], None]) -> None:
+    """``body(counter, end)`` for every range of blocks, from the thread's own on, round."""
     b = e.b
-    take, run, done = b.label("take"), b.label("run"), b.label("finished")
-    counter = b.op("getelementptr inbounds i64, ptr %launch, i64 0")
+    start, words = BLOCK_RANGES
+    parts = e.launch_value("parts")
+    current, left = b.slot("i64"), b.slot("i64")
+    turn, done = b.label("range"), b.label("finished")
+    b.emit(f"store i64 %part, ptr {current}")
+    b.emit(f"store i64 {parts}, ptr {left}")
+    b.place(turn)
+    number = b.op(f"load i64, ptr {current}")
+    place = b.op(f"add nuw nsw i64 {b.op(f'mul nuw nsw i64 {number}, {words}')}, {start}")
+    counter = b.op(f"getelementptr inbounds i64, ptr %launch, i64 {place}")
+    end = b.op(f"load i64, ptr {b.op(f'getelementptr inbounds i64, ptr {counter}, i64 1')}")
+    body(counter, end)
+    following = b.op(f"add nuw nsw i64 {number}, 1")
+    around = b.icmp("eq", 64, following, parts)
+    b.emit(f"store i64 {b.op(f'select i1 {around}, i64 0, i64 {following}')}, ptr {current}")
+    more = b.op(f"sub nuw nsw i64 {b.op(f'load i64, ptr {left}')}, 1")
+    b.emit(f"store i64 {more}, ptr {left}")
+    b.branch(b.icmp("eq", 64, more, "0"), done, turn)
+    b.place(done)
+
+
+def _block_loop(e: KernelEmitter, program: Program, dims: Dims, counter: str, end: str) -> None:
+    """Take blocks from one range until none are left."""
+    b = e.b
+    chunk = e.launch_value("chunk")
+    take, run, done = b.label("take"), b.label("run"), b.label("taken")
     b.place(take)
     first = b.op(f"atomicrmw add ptr {counter}, i64 {chunk} monotonic")
-    b.branch(b.icmp("ult", 64, first, total), run, done)
+    b.branch(b.icmp("ult", 64, first, end), run, done)
     b.place(run)
-    rest = b.op(f"sub i64 {total}, {first}")
+    rest = b.op(f"sub i64 {end}, {first}")
     count = b.call("i64", "llvm.umin.i64", f"i64 {rest}, i64 {chunk}")
 
     last = b.op(f"add nuw nsw i64 {first}, {count}")

@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from sterna.abi import LAUNCH_FIELDS
 from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
-from sterna.compiler.codegen.llvm.frame import LAUNCH_FIELDS, Frame
+from sterna.compiler.codegen.llvm.frame import Frame
 from sterna.compiler.codegen.llvm.layout import Value, components
 from sterna.compiler.ir import nodes as ir
 from sterna.types import Type, itemsize

@@ -11,7 +11,15 @@ __all__ = ["CpuProfile"]
 
 @dataclass(frozen=True)
 class CpuProfile(LLVMProfile):
-    """A CPU: one hardware thread runs a whole block, so shared memory is its own."""
+    """A CPU: one hardware thread runs a whole block, so shared memory is its own.
+
+    Attributes
+    ----------
+    pause : (str, str)
+        LLVM's intrinsic that tells the processor that a thread is waiting, and its argument.
+    """
+
+    pause: tuple[str, str] = ("llvm.x86.sse2.pause", "")
 
     def rare_attributes(self) -> str:
         """What only a failing thread runs takes no time of the optimiser."""

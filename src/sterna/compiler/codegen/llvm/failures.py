@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from sterna.abi import LAUNCH_FIELDS
 from sterna.compiler.ir import nodes as ir
 from sterna.compiler.ir.rewrite import walk
 
@@ -54,14 +55,14 @@ def raise_text(context: ModuleContext) -> str:
     words = ", ".join(f"i64 %{name}" for name in ("bx", "by", "bz", "tx", "ty", "tz", "d0", "d1", "d2"))
     return f"""define internal void @sterna_raise(ptr %launch, i32 %error, {words}) cold noinline nounwind {{
 entry:
-  %field = getelementptr inbounds i64, ptr %launch, i64 12
+  %field = getelementptr inbounds i64, ptr %launch, i64 {LAUNCH_FIELDS['exception']}
   %record = load ptr, ptr %field
   %none = icmp eq ptr %record, null
   br i1 %none, label %done, label %report
 report:
-  %size.x = getelementptr inbounds i64, ptr %launch, i64 6
+  %size.x = getelementptr inbounds i64, ptr %launch, i64 {LAUNCH_FIELDS['block_dim']}
   %width = load i64, ptr %size.x
-  %size.y = getelementptr inbounds i64, ptr %launch, i64 7
+  %size.y = getelementptr inbounds i64, ptr %launch, i64 {LAUNCH_FIELDS['block_dim'] + 1}
   %height = load i64, ptr %size.y
   %number = zext i32 %error to i64
   call void {report}({record}, i64 %width, i64 %height, i64 %number, {words})

@@ -1,25 +1,20 @@
 """A thread's frame: its indices, its block's, and the launch state, as operands.
 
 The common frame takes them as hidden parameters (device functions); an entry of a target makes its own.
-The launch state of the CPU is the structure of 64-bit fields below; a GPU target overrides the reads.
+The launch state of the CPU is a structure of 64-bit fields (`sterna.abi`); a GPU target overrides the reads.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sterna.abi import LAUNCH_FIELDS
 from sterna.frozen import frozen
 
 if TYPE_CHECKING:
     from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
 
-__all__ = ["LAUNCH_FIELDS", "Frame"]
-
-LAUNCH_FIELDS = {
-    "next_block": 0, "total_blocks": 1, "chunk": 2, "grid_dim": 3, "block_dim": 6, "extents": 9,
-    "exception": 12, "table": 13, "seed": 14, "shared_bytes": 15, "print": 16,
-}  # fmt: skip
-"""Index of each 64-bit field of the launch structure; three-component ones start there (x, y, z)."""
+__all__ = ["Frame"]
 
 
 @frozen

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sterna.abi import LAUNCH_FIELDS
 from sterna.compiler.codegen.llvm.builder import float_text
 from sterna.compiler.codegen.llvm.casts import widen
-from sterna.compiler.codegen.llvm.frame import LAUNCH_FIELDS
 from sterna.compiler.codegen.llvm.layout import real_type, register_type
 from sterna.compiler.ir import nodes as ir
 from sterna.errors import UnsupportedError
