@@ -36,8 +36,8 @@ from sterna.types import (
 )  # fmt: skip
 
 __all__ = [
-    "BLOCK_RANGES", "LAUNCH_FIELDS", "OFFER_FIELDS", "STATE_WORDS", "TEAM", "ArgField", "ArgLayout", "arg_layout", "pack_state", "scalar_code",
-    "state_offsets", "state_padding", "words_of_array",
+    "BLOCK_RANGES", "LAUNCH_FIELDS", "OFFER_FIELDS", "STATE_WORDS", "TEAM", "ArgField", "ArgLayout", "arg_layout",
+    "pack_state", "scalar_code", "state_offsets", "state_padding", "words_of_array",
 ]  # fmt: skip
 
 STATE_WORDS = {"record": 1, "table": 1, "print": 1, "extents": 3, "flat": 2, "dynamic": 1, "seed": 1}
@@ -60,7 +60,7 @@ kernel's entry function; ``parts``: how many ranges the blocks are divided into;
 """
 BLOCK_RANGES = (32, 8)
 """Where the ranges of blocks begin in it and how many words each has: the next block to take, the end, padding."""
-TEAM = {"launch": "sterna_team_launch", "wait": "sterna_team_wait", "work": "sterna_team_work"}
+TEAM = {name: f"sterna_team_{name}" for name in ("offer", "run", "wait", "work")}
 """Symbols of the functions that every CPU object has for the thread pool (`sterna.compiler.codegen.cpu.team`)."""
 OFFER_FIELDS = {"state": 0, "args": 1, "launch": 2, "words": 16}
 """A place on the board where CPU launches are offered to the pool: index of each 64-bit field, and its size in words.

@@ -23,6 +23,7 @@ from sterna.targets.cpu.target import ARCHITECTURES, host_architecture, parse_ta
 from sterna.types import FLOAT32, INT64, PYINT, UINT64, VOID, ArrayType
 
 pytest.importorskip("llvmlite")
+from helpers.native import call_entry
 from sterna.targets.cpu.compiler import COMPILER
 
 F, OUT = ArrayType(FLOAT32, 1), ArrayType(INT64, 1)
@@ -126,9 +127,7 @@ def test_slots_survive_the_optimiser(opt):
     loaded.write("sterna_refs", [2**63 + 5, 1, 77, 3])
     out = np.zeros(2, np.int64)
     args = ctypes.create_string_buffer(struct.pack("=qQq", 5 - 2**63, out.ctypes.data, 2))
-    launch = (ctypes.c_int64 * 17)(0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1)
-    entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(loaded.entry(facts["entry"]))
-    entry(ctypes.addressof(args), ctypes.addressof(launch))
+    call_entry(loaded.entry(facts["entry"]), ctypes.addressof(args))
     assert out.tolist() == [1, 77]
     loaded.unload()
 
@@ -143,7 +142,7 @@ def test_every_architecture_compiles_to_the_same_bytes_twice(arch):
 
 DIGEST = """
 import hashlib, numpy as np, sys
-sys.path.insert(0, {folder!r})
+sys.path[:0] = [{folder!r}, {folder!r} + "/.."]
 import test_codegen_module as t
 image = t.blur.specialize(*map(t.sample, ("f4", "f4", "f4")), over=1).image
 print(hashlib.sha256(image.payloads["object"]).hexdigest())

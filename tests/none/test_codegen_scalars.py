@@ -38,6 +38,7 @@ from sterna.types import (
 )
 
 pytest.importorskip("llvmlite")
+from helpers.native import call_entry
 from sterna.targets.cpu.compiler import COMPILER
 
 SIGNED, UNSIGNED = (INT8, INT16, INT32, INT64), (UINT8, UINT16, UINT32, UINT64)
@@ -69,9 +70,7 @@ def run(module: ir.Module, arrays: list[np.ndarray], arch: str = "", opt: int = 
     words = [w for a in arrays for w in (a.ctypes.data, len(a))]
     args = ctypes.create_string_buffer(struct.pack(arg_layout(types).format, *words))
     record = (ctypes.c_int64 * 10)()
-    launch = (ctypes.c_int64 * 17)(0, 1, 1, 1, 1, 1, len(arrays[0]), 1, 1, 1, 1, 1, ctypes.addressof(record))
-    entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(loaded.entry(facts["entry"]))
-    entry(ctypes.addressof(args), ctypes.addressof(launch))
+    call_entry(loaded.entry(facts["entry"]), ctypes.addressof(args), len(arrays[0]), ctypes.addressof(record))
     loaded.unload()
     return tuple(record)
 

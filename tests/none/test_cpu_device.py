@@ -16,13 +16,14 @@ import pytest
 
 import sterna.array
 from helpers.native import grid_kernel, load_kernel
+from sterna.abi import BLOCK_RANGES, LAUNCH_FIELDS
 from sterna.errors import LinkError
 from sterna.relocation.record import RefKind, RelocationRecord
 from sterna.runtime import devices
 from sterna.runtime.config import LaunchConfig, make_config
 from sterna.runtime.hostrefs import Global
 from sterna.targets.base import Limits
-from sterna.targets.cpu.device import RUNTIME, CpuDevice, _suggest
+from sterna.targets.cpu.device import RUNTIME, CpuDevice, _Prepared, _suggest
 from sterna.targets.cpu.loader import host_machine
 
 pytestmark = pytest.mark.skipif(host_machine() != 62, reason="hand-made kernels are x86-64")
@@ -152,19 +153,36 @@ def test_the_table_strategy() -> None:
 def test_the_launch_block_holds_the_configuration() -> None:
     copy_block = grid_kernel(
         """
-  call void @llvm.memcpy.p0.p0.i64(ptr %out, ptr %launch, i64 136, i1 false)
+  call void @llvm.memcpy.p0.p0.i64(ptr %out, ptr %launch, i64 288, i1 false)
   br label %latch
 """,
         "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",
     )
     module = load_kernel(copy_block, facts={"prints": False})
-    out = np.zeros(17, np.uint64)
+    out = np.zeros(36, np.uint64)
+
+    def field(name: str, count: int = 1) -> list[int]:
+        return out[LAUNCH_FIELDS[name] :][:count].tolist()
+
     for shared in (0, 4096, 512):
         module.launch(LaunchConfig((1, 1, 1), (2, 1, 1), (3, 5), shared), arguments(out))
-        assert out[1:12].tolist() == [1, 1, 1, 1, 1, 2, 1, 1, 5, 3, 1]
-        assert (int(out[15]), int(out[16])) == (shared, 0)
+        assert [*field("parts"), *field("chunk")] == [1, 1]
+        assert field("grid_dim", 3) + field("block_dim", 3) + field("extents", 3) == [1, 1, 1, 2, 1, 1, 5, 3, 1]
+        assert field("shared_bytes") + field("print") + field("seed") == [shared, 0, 0]
+        assert field("entry") == [module._address]
+        assert out[BLOCK_RANGES[0] : BLOCK_RANGES[0] + 2].tolist() == [1, 1], "the one block has been taken"
     module.launch(make_config(Limits(), (1, 1, 1), (2, 3, 4)), arguments(out))
-    assert out[6:12].tolist() == [2, 3, 4, 1, 1, 1]
+    assert field("block_dim", 3) + field("extents", 3) == [2, 3, 4, 1, 1, 1]
+
+
+def test_the_ranges_of_a_launch_cover_its_blocks_once() -> None:
+    for blocks, helpers in ((1, 0), (7, 1), (1000, 3), (5, 4), (2**31 - 1, 6)):
+        header = _Prepared(config(blocks, 32)).header_for(helpers)
+        ranges = [struct.unpack_from("=2Q", header, 128 + 64 * n) for n in range(helpers + 1)]
+        assert len(header) == 128 + 64 * (helpers + 1)
+        assert [first for first, _ in ranges] == [0, *(end for _, end in ranges[:-1])] and ranges[-1][1] == blocks
+        sizes = {end - first for first, end in ranges}
+        assert max(sizes) - min(sizes) <= 1
 
 
 def test_many_configurations_in_turn() -> None:
@@ -368,7 +386,7 @@ def test_captured_arrays() -> None:
 
 
 PRINT = """
-  %launch.print = getelementptr i64, ptr %launch, i64 16
+  %launch.print = getelementptr i64, ptr %launch, i64 4
   %print = load ptr, ptr %launch.print
   call void %print(ptr @text, i64 14)
   br label %latch

@@ -1,114 +1,229 @@
-"""The thread pool: every block once, many launching threads, fork, exit, interrupts."""
+"""The thread pool: every block once, many launching threads, fork, exit, interrupts, sleep."""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+pytest.importorskip("llvmlite")
+
+from helpers.native import build_object
+from sterna.abi import LAUNCH_FIELDS
+from sterna.compiler.codegen.cpu.team import team_text
+from sterna.targets.cpu.loader import host_machine, load_object
 from sterna.targets.cpu.pool import Pool, pool
 from sterna.targets.cpu.threads import thread_count
 
+pytestmark = pytest.mark.skipif(host_machine() != 62, reason="the pool's functions are built for x86-64 here")
+
+OBJECT = build_object(team_text(("llvm.x86.sse2.pause", ""), "nounwind"))
+ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+
 
 class Entry:
-    """Counts calls; each lasts `seconds` with the GIL released."""
+    """A kernel's entry in Python: counts calls; each lasts `seconds` with the GIL released."""
 
-    def __init__(self, seconds: float = 0.0) -> None:
-        self.seconds, self.names, self.calls = seconds, set(), []
+    def __init__(self, seconds: float = 0.0, then: Any = None) -> None:
+        self.seconds, self.names, self.calls, self.parts, self.then = seconds, set(), [], [], then
+        self.native = ENTRY(self._call)
 
-    def __call__(self, args: object, block: object) -> None:
+    def _call(self, args: int, launch: int, part: int) -> None:
+        self.names.add(threading.current_thread().name)
+        if self.then is not None:
+            self.then()
         if self.seconds:
             time.sleep(self.seconds)
-        self.names.add(threading.current_thread().name)
-        self.calls.append((args, block))
+        self.calls.append((ctypes.string_at(args), launch))
+        self.parts.append(part)
+
+
+class Launch:
+    """A launch structure with what the pool reads of it."""
+
+    def __init__(self, entry: Entry, helpers: int) -> None:
+        self.memory = (ctypes.c_uint64 * 64)()
+        self.address = ctypes.addressof(self.memory)
+        self.memory[LAUNCH_FIELDS["entry"]] = ctypes.cast(entry.native, ctypes.c_void_p).value
+        self.memory[LAUNCH_FIELDS["parts"]] = helpers + 1
+
+
+def make(threads: int) -> Pool:
+    return Pool(threads, load_object(OBJECT))
+
+
+def run(threads: Pool, entry: Entry, helpers: int, args: bytes = b"a") -> Launch:
+    launch = Launch(entry, helpers)
+    threads.run(entry.native, args, launch, helpers)
+    return launch
+
+
+def wait_until(true: Any) -> None:
+    end = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.005)
 
 
 def test_a_launch_calls_in_this_thread_and_in_helpers() -> None:
-    threads = Pool(4)
-    entry = Entry(0.05)
-    threads.run(entry, b"a", "block", 3)
-    assert len(entry.calls) == 4 and set(entry.calls) == {(b"a", "block")}
+    threads = make(4)
+    entry = Entry(0.1)
+    launch = run(threads, entry, 3)
+    assert len(entry.calls) == 4 and set(entry.calls) == {(b"a", launch.address)}
     assert entry.names == {threading.current_thread().name, "sterna-1", "sterna-2", "sterna-3"}
+    assert sorted(entry.parts) == [0, 1, 2, 3], "each begins with a range of its own"
     threads.stop()
 
 
 def test_helpers_are_started_only_as_wanted() -> None:
-    threads = Pool(8)
-    threads.run(Entry(), b"", None, 0)
+    threads = make(8)
+    run(threads, Entry(), 0)
     assert threads._workers == []
-    threads.run(Entry(), b"", None, 2)
+    run(threads, Entry(), 2)
     assert len(threads._workers) == 2
-    threads.run(Entry(), b"", None, 100)
+    run(threads, Entry(), 100)
     assert len(threads._workers) == 7
     threads.stop()
     assert threads._workers == []
 
 
+def test_threads_with_nothing_to_do_sleep_and_are_woken() -> None:
+    threads = make(3)
+    run(threads, Entry(0.05), 2)
+    wait_until(lambda: len(threads.sleeping) == 2)
+    start = time.thread_time(), time.process_time()
+    time.sleep(0.2)
+    assert time.process_time() - start[1] < 0.1, "nobody spins"
+    for _ in range(20):
+        entry = Entry(0.02)
+        run(threads, entry, 2)
+        assert len(entry.calls) == 3
+        wait_until(lambda: len(threads.sleeping) == 2)
+    threads.stop()
+
+
+def test_one_helper_of_many_is_woken() -> None:
+    threads = make(5)
+    run(threads, Entry(0.05), 4)
+    wait_until(lambda: len(threads.sleeping) == 4)
+    entry = Entry(0.05)
+    run(threads, entry, 1)
+    assert len(entry.calls) == 2 and all(0 <= part < 2 for part in entry.parts)
+    threads.stop()
+
+
 def test_a_finished_launch_withdraws_its_tickets() -> None:
-    threads = Pool(2)
-    threads.run(Entry(), b"", None, 1)
-    slow, quick = Entry(0.3), Entry()
-    other = threading.Thread(target=threads.run, args=(slow, b"", None, 1))
+    threads = make(2)
+    run(threads, Entry(0.05), 1)
+    inside = threading.Event()
+    slow, quick = Entry(0.5, inside.set), Entry()
+    other = threading.Thread(target=run, args=(threads, slow, 1))
     other.start()
-    time.sleep(0.1)
-    start = time.perf_counter()
-    threads.run(quick, b"", None, 1)
-    assert time.perf_counter() - start < 0.15, "it does not wait for a busy helper"
+    inside.wait(20)
+    wait_until(lambda: len(slow.names) == 2)
+    run(threads, quick, 1)
+    assert slow.calls == [], "it does not wait for a busy helper"
     assert len(quick.calls) == 1
     other.join()
     time.sleep(0.05)
-    assert len(quick.calls) == 1, "a withdrawn ticket is not used later"
+    assert len(slow.calls) == 2 and len(quick.calls) == 1, "a withdrawn ticket is not used later"
+    threads.stop()
+
+
+def test_a_free_helper_joins_a_launch_that_has_begun() -> None:
+    threads = make(2)
+    run(threads, Entry(0.05), 1)
+    short, long = Entry(0.2), Entry(1.0)
+    other = threading.Thread(target=run, args=(threads, short, 1))
+    other.start()
+    wait_until(lambda: len(short.names) == 2)
+    run(threads, long, 1)
+    other.join()
+    assert long.names == {threading.current_thread().name, "sterna-1"}
     threads.stop()
 
 
 def test_many_threads_launch_at_once() -> None:
-    threads = Pool(3)
+    threads = make(3)
     failures = []
 
     def work(number: int) -> None:
         for turn in range(200):
             entry = Entry()
-            threads.run(entry, bytes([number]), turn, 2)
-            if not 1 <= len(entry.calls) <= 3 or set(entry.calls) != {(bytes([number]), turn)}:
+            launch = run(threads, entry, 2, bytes([number + 1]))
+            if not 1 <= len(entry.calls) <= 3 or set(entry.calls) != {(bytes([number + 1]), launch.address)}:
                 failures.append((number, turn, entry.calls))
 
-    workers = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    workers = [threading.Thread(target=work, args=(n,)) for n in range(20)]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
     assert failures == []
+    assert threads.board._held == {}
+    threads.stop()
+
+
+def test_more_launches_than_places_run_in_their_own_threads() -> None:
+    threads = make(2)
+    entries = [Entry(0.3) for _ in range(20)]
+    callers = [threading.Thread(target=run, args=(threads, entry, 1)) for entry in entries]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert all(1 <= len(entry.calls) <= 2 for entry in entries)
+    assert threads.board._count.value == 16 and threads.board._held == {}
     threads.stop()
 
 
 def test_after_stop_launches_run_in_the_caller() -> None:
-    threads = Pool(4)
+    threads = make(4)
     threads.stop()
     entry = Entry()
-    threads.run(entry, b"", None, 3)
+    run(threads, entry, 3)
     assert entry.names == {threading.current_thread().name}
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_an_interrupt_is_raised_after_the_helpers_are_out() -> None:
-    threads = Pool(2)
-    inside = []
+    threads = make(2)
+    main, inside = threading.current_thread(), []
 
-    def entry(args: object, block: object) -> None:
-        if threading.current_thread() is threading.main_thread():
-            while not inside:
-                time.sleep(0.001)
-            raise KeyboardInterrupt
-        inside.append("in")
-        time.sleep(0.1)
-        inside.append("out")
+    def then() -> None:
+        if threading.current_thread() is main:
+            wait_until(lambda: inside)
+        else:
+            inside.append("in")
+            time.sleep(0.1)  # the launching thread waits in native code by then
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.2)
+            inside.append("out")
 
+    entry = Entry(0, then)
     with pytest.raises(KeyboardInterrupt):
-        threads.run(entry, b"", None, 1)
+        run(threads, entry, 1)
     assert inside == ["in", "out"]
+    assert len(entry.calls) == 2
+    run(threads, Entry(), 1)
+    threads.stop()
+
+
+def test_the_functions_stay_when_their_kernel_is_unloaded() -> None:
+    source = load_object(OBJECT)
+    threads = Pool(2, source)
+    source.unload()
+    entry = Entry(0.05)
+    run(threads, entry, 1)
+    assert len(entry.calls) == 2
     threads.stop()
 
 
@@ -124,53 +239,56 @@ def test_thread_count(monkeypatch: pytest.MonkeyPatch) -> None:
             thread_count()
 
 
+def fresh(code: str, threads: int) -> subprocess.CompletedProcess[str]:
+    here = Path(__file__).parent
+    paths = [str(here), str(here.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "STERNA_NUM_THREADS": str(threads), "PYTHONPATH": os.pathsep.join(paths)}
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], env=environment, capture_output=True, text=True, timeout=60
+    )
+
+
 FORK = """
-import os, threading
-from sterna.targets.cpu.pool import pool
-names = set()
-def entry(args, block):
-    import time; time.sleep(0.05)
-    names.add(threading.current_thread().name)
-pool().run(entry, b"", None, 1)
+import os
+from test_cpu_pool import OBJECT, Entry, load_object, pool, run
+def names():
+    entry = Entry(0.1)
+    run(pool(load_object(OBJECT)), entry, 1)
+    return len(entry.names)
+assert names() == 2
 child = os.fork()
 if child == 0:
-    names.clear()
-    pool().run(entry, b"", None, 1)
-    os._exit(0 if len(names) == 2 else 1)
+    os._exit(0 if names() == 2 else 1)
 _, status = os.waitpid(child, 0)
 assert os.waitstatus_to_exitcode(status) == 0
-print("parent still works:", (names.clear(), pool().run(entry, b"", None, 1), len(names))[-1])
+print("parent still works:", names())
 """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_a_forked_child_has_its_own_threads() -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", FORK], env={**os.environ, "STERNA_NUM_THREADS": "2"},
-        capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+    done = fresh(FORK, 2)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "parent still works: 2"
 
 
 EXIT = """
-import atexit, threading
-from sterna.targets.cpu.pool import pool
-calls = []
-def entry(args, block):
-    calls.append(threading.current_thread().name)
-atexit.register(lambda: (pool().run(entry, b"", None, 3), print("at exit:", calls[-1])))
-pool().run(entry, b"", None, 3)
+import atexit
+from test_cpu_pool import OBJECT, Entry, load_object, pool, run
+source = load_object(OBJECT)
+def last():
+    entry = Entry()
+    run(pool(source), entry, 3)
+    print("at exit:", *entry.names)
+atexit.register(last)
+run(pool(source), Entry(), 3)
 """
 
 
 def test_the_interpreter_ends_cleanly() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", EXIT], env={**os.environ, "STERNA_NUM_THREADS": "4"}, capture_output=True, text=True,
-        timeout=60,
-    )  # fmt: skip
+    done = fresh(EXIT, 4)
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "at exit: MainThread", "")
 
 
 def test_the_pool_of_the_process_is_one() -> None:
-    assert pool() is pool()
+    assert pool(load_object(OBJECT)) is pool(load_object(OBJECT))

@@ -217,7 +217,7 @@ class CpuModule:
         if helpers:
             header = prepared.header_for(helpers)
             block.whole[_HEADER_AT : _HEADER_AT + len(header)] = header
-            _workers(self._object).run(self._entry, args, block.address, helpers)
+            _workers(self._object).run(self._entry, args, block, helpers)
         else:
             block.header[:] = prepared.header
             self._entry(args, block.address, 0)

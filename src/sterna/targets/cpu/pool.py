@@ -23,13 +23,13 @@ import threading
 import time
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Protocol
 
 from sterna.abi import OFFER_FIELDS, TEAM
 from sterna.targets.cpu.loader import LoadedObject
 from sterna.targets.cpu.threads import thread_count
 
-__all__ = ["Pool", "pool"]
+__all__ = ["Launch", "Pool", "pool"]
 
 _STACK_BYTES = 8 << 20
 _AWAKE_NS = 300_000
@@ -43,16 +43,26 @@ _FIRST_NAP, _LONGEST_NAP = 20e-6, 1e-3
 Entry = Callable[[Any, Any, int], None]
 
 
+class Launch(Protocol):
+    """A launch structure."""
+
+    @property
+    def address(self) -> int:
+        """Where it lies."""
+        ...
+
+
 class _Team:
     """The native functions, of an object that stays loaded for them."""
 
-    __slots__ = ("_source", "launch", "wait", "work")
+    __slots__ = ("_source", "offer", "run", "wait", "work")
 
     def __init__(self, source: LoadedObject) -> None:
         self._source = source
         source.hold()
         word, pointer = ctypes.c_int64, ctypes.c_void_p
-        self.launch: Any = ctypes.CFUNCTYPE(word, ctypes.c_char_p, pointer, pointer)(source.entry(TEAM["launch"]))
+        self.offer: Any = ctypes.CFUNCTYPE(None, ctypes.c_char_p, pointer, pointer)(source.entry(TEAM["offer"]))
+        self.run: Any = ctypes.CFUNCTYPE(word, pointer)(source.entry(TEAM["run"]))
         self.wait: Any = ctypes.CFUNCTYPE(word, pointer)(source.entry(TEAM["wait"]))
         self.work: Any = ctypes.CFUNCTYPE(word, pointer, word, word)(source.entry(TEAM["work"]))
 
@@ -65,16 +75,21 @@ class _Board:
         self.address = -(-ctypes.addressof(self._memory) // _PLACE_BYTES) * _PLACE_BYTES
         self._count = ctypes.c_int64.from_address(self.address)
         self._free: list[int] = []
+        self._held: dict[int, Any] = {}
 
-    def take(self) -> int:
-        """Address of a free place, or 0."""
+    def take(self, held: Any) -> int:
+        """Address of a free place, or 0; `held` stays alive until it is given back."""
         try:
-            return self._free.pop()
+            place = self._free.pop()
         except IndexError:
-            return self._new()
+            place = self._new()
+        if place:
+            self._held[place] = held
+        return place
 
     def give_back(self, place: int) -> None:
         """The place of a launch that all have left."""
+        del self._held[place]
         self._free.append(place)
 
     def has_others(self) -> bool:
@@ -109,7 +124,7 @@ class _Worker:
                 awake = self.wake.get()
 
     def _has_left(self, sleeping: list[_Worker]) -> bool:
-        """Whether the thread could leave the sleeping ones, after a launch that was offered before it could be woken."""
+        """Whether the thread, given work before it could be woken, is no longer listed as sleeping."""
         try:
             sleeping.remove(self)
         except ValueError:  # another launch has woken it
@@ -144,7 +159,7 @@ class Pool:
         self._lock = threading.Lock()
         self._most = threads - 1
 
-    def run(self, entry: Entry, args: bytes, launch: int, helpers: int) -> None:
+    def run(self, entry: Entry, args: bytes, launch: Launch, helpers: int) -> None:
         """Run a launch in this thread and in up to `helpers` others; return when all have left it.
 
         Parameters
@@ -153,23 +168,24 @@ class Pool:
             The kernel's entry, called where no help is to be had.
         args : bytes
             Packed arguments.
-        launch : int
-            Address of the launch structure, whose blocks are in ``helpers + 1`` ranges.
+        launch : object
+            The launch structure, whose blocks are in ``helpers + 1`` ranges.
         helpers : int
             How many more threads could be useful.
         """
         helpers = min(helpers, self._most)
         if helpers > len(self._workers):
             helpers = self._start(helpers)
-        place = self.board.take() if helpers > 0 else 0
+        place = self.board.take((args, launch)) if helpers > 0 else 0
         if not place:
-            entry(args, launch, 0)
+            entry(args, launch.address, 0)
             return
-        if self.sleeping:
-            self._wake(helpers)
         interrupt: BaseException | None = None
         try:
-            inside = self.team.launch(args, launch, place)
+            self.team.offer(args, launch.address, place)
+            if self.sleeping:  # looked at after the offer is made: who lists itself later sees the offer
+                self._wake(helpers)
+            inside = self.team.run(place)
         except BaseException as error:
             interrupt, inside = error, 1
         if inside:

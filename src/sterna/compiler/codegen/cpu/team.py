@@ -6,8 +6,9 @@ kernel: an entry is called through its address.
 
 ::
 
-    launch(args, launch, offer)     put the launch on the board, run its entry, withdraw the tickets that are left
-    wait(offer)                     how many threads are still inside, after waiting for a little
+    offer(args, launch, offer)      put the launch on the board
+    run(offer)                      run its entry, then `wait`
+    wait(offer)                     withdraw the tickets that are left; how many threads are inside after a little while
     work(board, number, spins)      take tickets and run them; return when there was none for so many turns
 
 A ticket is taken by one compare-and-swap that counts it as a thread inside, so a launch whose state is 0 has been left
@@ -27,10 +28,8 @@ _INSIDE = (1 << 32) - 1
 _ENTERING = 1 - (1 << 32)
 """What entering adds to the state: one ticket less, one thread inside."""
 _TEXT = """\
-define i64 @{team[launch]}(ptr %args, ptr %launch, ptr %offer) {attributes} {{
+define void @{team[offer]}(ptr %args, ptr %launch, ptr %offer) {attributes} {{
 entry:
-  %entry.at = getelementptr inbounds i64, ptr %launch, i64 {launch[entry]}
-  %kernel = load ptr, ptr %entry.at
   %parts.at = getelementptr inbounds i64, ptr %launch, i64 {launch[parts]}
   %parts = load i64, ptr %parts.at
   %helpers = sub i64 %parts, 1
@@ -40,13 +39,23 @@ entry:
   %launch.at = getelementptr inbounds i64, ptr %offer, i64 {offer[launch]}
   store ptr %launch, ptr %launch.at
   store atomic i64 %tickets, ptr %offer release, align 8
+  ret void
+}}
+define i64 @{team[run]}(ptr %offer) {attributes} {{
+entry:
+  %args.at = getelementptr inbounds i64, ptr %offer, i64 {offer[args]}
+  %args = load ptr, ptr %args.at
+  %launch.at = getelementptr inbounds i64, ptr %offer, i64 {offer[launch]}
+  %launch = load ptr, ptr %launch.at
+  %entry.at = getelementptr inbounds i64, ptr %launch, i64 {launch[entry]}
+  %kernel = load ptr, ptr %entry.at
   call void %kernel(ptr %args, ptr %launch, i64 0)
-  %old = atomicrmw and ptr %offer, i64 {inside} acq_rel
   %left = call i64 @{team[wait]}(ptr %offer)
   ret i64 %left
 }}
 define i64 @{team[wait]}(ptr %offer) noinline {attributes} {{
 entry:
+  %old = atomicrmw and ptr %offer, i64 {inside} acq_rel
   br label %turn
 turn:
   %n = phi i64 [0, %entry], [%next, %again]

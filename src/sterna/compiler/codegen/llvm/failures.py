@@ -55,14 +55,14 @@ def raise_text(context: ModuleContext) -> str:
     words = ", ".join(f"i64 %{name}" for name in ("bx", "by", "bz", "tx", "ty", "tz", "d0", "d1", "d2"))
     return f"""define internal void @sterna_raise(ptr %launch, i32 %error, {words}) cold noinline nounwind {{
 entry:
-  %field = getelementptr inbounds i64, ptr %launch, i64 {LAUNCH_FIELDS['exception']}
+  %field = getelementptr inbounds i64, ptr %launch, i64 {LAUNCH_FIELDS["exception"]}
   %record = load ptr, ptr %field
   %none = icmp eq ptr %record, null
   br i1 %none, label %done, label %report
 report:
-  %size.x = getelementptr inbounds i64, ptr %launch, i64 {LAUNCH_FIELDS['block_dim']}
+  %size.x = getelementptr inbounds i64, ptr %launch, i64 {LAUNCH_FIELDS["block_dim"]}
   %width = load i64, ptr %size.x
-  %size.y = getelementptr inbounds i64, ptr %launch, i64 {LAUNCH_FIELDS['block_dim'] + 1}
+  %size.y = getelementptr inbounds i64, ptr %launch, i64 {LAUNCH_FIELDS["block_dim"] + 1}
   %height = load i64, ptr %size.y
   %number = zext i32 %error to i64
   call void {report}({record}, i64 %width, i64 %height, i64 %number, {words})
