@@ -127,7 +127,7 @@ def _launch(case: str) -> Callable[..., None]:
             kernel[(columns // TILE, rows // TILE), (TILE, TILE)](*args)
         elif case == "histogram":
             args[1][:] = 0
-            kernel[8, 256](*args)
+            kernel[8, 1024](*args)
         else:
             kernel.over(args[-1].shape[:axes])(*args)
         sterna.synchronize()
