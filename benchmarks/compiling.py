@@ -80,7 +80,7 @@ lowered = replace(lowered, runtime=runtime_library(lowered, captures.tables, tar
 text, _ = compiler.generate(lowered, target, options)
 stage("passes and LLVM text")
 machine = compiler._machine(target.arch, options.level)
-parsed = compiler._parse(text)
+parsed = compiler.parse_module(text)
 stage("LLVM parser and verifier")
 compiler._optimise(parsed, machine, options.level)
 stage("LLVM optimiser")

@@ -61,7 +61,7 @@ kernel's entry function; ``parts``: how many ranges the blocks are divided into;
 BLOCK_RANGES = (32, 8)
 """Where the ranges of blocks begin in it and how many words each has: the next block to take, the end, padding."""
 TEAM = {name: f"sterna_team_{name}" for name in ("offer", "run", "wait", "work")}
-"""Symbols of the functions that every CPU object has for the thread pool (`sterna.compiler.codegen.cpu.team`)."""
+"""Symbols of the functions that every CPU image has for the thread pool (`sterna.compiler.codegen.cpu.team`)."""
 OFFER_FIELDS = {"state": 0, "args": 1, "launch": 2, "words": 16}
 """A place on the board where CPU launches are offered to the pool: index of each 64-bit field, and its size in words.
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, TextIO, overload
 
+import sterna.language.index  # noqa: F401 - nearly every kernel names it, and its first launch should not wait for that
 from sterna.array.staging import Staging, holds_host_arrays
 from sterna.errors import (
     CompileError,

@@ -9,13 +9,14 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from sterna.abi import BLOCK_RANGES, LAUNCH_FIELDS
+from sterna.compiler.codegen.cpu.profile import CpuProfile
 from sterna.compiler.codegen.cpu.team import team_text
 from sterna.image.format import KernelImage
 from sterna.relocation.record import Manifest
 from sterna.targets.cpu.device import CpuModule
 from sterna.targets.registry import target
 
-__all__ = ["X86_64", "build_object", "call_entry", "grid_kernel", "load_kernel"]
+__all__ = ["X86_64", "build_object", "call_entry", "grid_kernel", "load_kernel", "team_object"]
 
 X86_64 = "x86_64-unknown-linux-elf"
 
@@ -87,14 +88,19 @@ def build_object(ir: str, triple: str = X86_64, reloc: str = "pic") -> bytes:
     return bytes(machine.emit_object(module))
 
 
+@functools.cache
+def team_object() -> bytes:
+    """The thread pool's functions."""
+    return build_object(team_text(CpuProfile(triple=X86_64)))
+
+
 def grid_kernel(body: str, declared: str = "") -> str:
     """A kernel by the CPU ABI: `body` runs per thread.
 
     It sees ``%out`` (first argument, a pointer), ``%i`` (global thread number), ``%block``, ``%t``, ``%record``,
     ``%table``, and ends in a branch to ``%latch`` (next thread).
     """
-    team = team_text(("llvm.x86.sse2.pause", ""), "nounwind")
-    return team + _GRID.format(body=body, globals=declared, fields=LAUNCH_FIELDS, ranges=BLOCK_RANGES)
+    return _GRID.format(body=body, globals=declared, fields=LAUNCH_FIELDS, ranges=BLOCK_RANGES)
 
 
 def load_kernel(ir: str, **changes: Any) -> CpuModule:
@@ -102,7 +108,8 @@ def load_kernel(ir: str, **changes: Any) -> CpuModule:
     cpu = target("cpu")
     fields: dict[str, Any] = {
         "key": "00" * 32, "name": "hand_made", "module": "tests", "target": cpu.name, "arch": cpu.arch,
-        "entry": "entry", "signature": "()", "manifest": Manifest("patch"), "payloads": {"object": build_object(ir)},
+        "entry": "entry", "signature": "()", "manifest": Manifest("patch"),
+        "payloads": {"object": build_object(ir), "team": team_object()},
     }  # fmt: skip
     device = cpu.runtime().device(0)
     module = device.load(KernelImage(**(fields | changes)), None)  # type: ignore[arg-type]

@@ -15,10 +15,12 @@ import pytest
 
 import sterna
 from sterna import atomic, grid, shared
+from sterna.abi import TEAM
 from sterna.compiler.ir import nodes as ir
 from sterna.errors import CompileError, UnsupportedError
 from sterna.options import CompileOptions
 from sterna.relocation.record import Manifest, RefKind, RelocationRecord
+from sterna.targets.cpu.elf import read_object, undefined_symbols
 from sterna.targets.cpu.target import ARCHITECTURES, host_architecture, parse_target
 from sterna.types import FLOAT32, INT64, PYINT, UINT64, VOID, ArrayType
 
@@ -138,6 +140,15 @@ def test_every_architecture_compiles_to_the_same_bytes_twice(arch):
     assert compiled[0] == compiled[1]
     assert compiled[0][:4] == b"\x7fELF"
     assert int.from_bytes(compiled[0][18:20], "little") == (183 if arch == "aarch64" else 62)
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_the_pool_s_functions_stand_alone(arch):
+    team = COMPILER.compile(slot_module(), parse_target(arch), CompileOptions())[0]["team"]
+    parsed = read_object(team)
+    assert undefined_symbols(team) == ()
+    functions = {parsed.name_of(symbol) for symbol in parsed.symbols if symbol[1] & 15 == 2}
+    assert functions == set(TEAM.values())
 
 
 DIGEST = """

@@ -16,16 +16,14 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
-from helpers.native import build_object
+from helpers.native import team_object
 from sterna.abi import LAUNCH_FIELDS
-from sterna.compiler.codegen.cpu.team import team_text
-from sterna.targets.cpu.loader import host_machine, load_object
+from sterna.targets.cpu.loader import host_machine
 from sterna.targets.cpu.pool import Pool, pool
 from sterna.targets.cpu.threads import thread_count
 
 pytestmark = pytest.mark.skipif(host_machine() != 62, reason="the pool's functions are built for x86-64 here")
 
-OBJECT = build_object(team_text(("llvm.x86.sse2.pause", ""), "nounwind"))
 ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 
 
@@ -57,7 +55,7 @@ class Launch:
 
 
 def make(threads: int) -> Pool:
-    return Pool(threads, load_object(OBJECT))
+    return Pool(threads, team_object())
 
 
 def run(threads: Pool, entry: Entry, helpers: int, args: bytes = b"a") -> Launch:
@@ -217,16 +215,6 @@ def test_an_interrupt_is_raised_after_the_helpers_are_out() -> None:
     threads.stop()
 
 
-def test_the_functions_stay_when_their_kernel_is_unloaded() -> None:
-    source = load_object(OBJECT)
-    threads = Pool(2, source)
-    source.unload()
-    entry = Entry(0.05)
-    run(threads, entry, 1)
-    assert len(entry.calls) == 2
-    threads.stop()
-
-
 def test_thread_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("STERNA_NUM_THREADS", raising=False)
     if hasattr(os, "sched_getaffinity"):
@@ -250,10 +238,10 @@ def fresh(code: str, threads: int) -> subprocess.CompletedProcess[str]:
 
 FORK = """
 import os
-from test_cpu_pool import OBJECT, Entry, load_object, pool, run
+from test_cpu_pool import Entry, pool, run, team_object
 def names():
     entry = Entry(0.1)
-    run(pool(load_object(OBJECT)), entry, 1)
+    run(pool(team_object()), entry, 1)
     return len(entry.names)
 assert names() == 2
 child = os.fork()
@@ -274,14 +262,13 @@ def test_a_forked_child_has_its_own_threads() -> None:
 
 EXIT = """
 import atexit
-from test_cpu_pool import OBJECT, Entry, load_object, pool, run
-source = load_object(OBJECT)
+from test_cpu_pool import Entry, pool, run, team_object
 def last():
     entry = Entry()
-    run(pool(source), entry, 3)
+    run(pool(team_object()), entry, 3)
     print("at exit:", *entry.names)
 atexit.register(last)
-run(pool(source), Entry(), 3)
+run(pool(team_object()), Entry(), 3)
 """
 
 
@@ -291,4 +278,4 @@ def test_the_interpreter_ends_cleanly() -> None:
 
 
 def test_the_pool_of_the_process_is_one() -> None:
-    assert pool(load_object(OBJECT)) is pool(load_object(OBJECT))
+    assert pool(team_object()) is pool(team_object())

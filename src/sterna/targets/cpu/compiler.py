@@ -47,7 +47,7 @@ class CpuCompiler:
         Returns
         -------
         payloads : dict of str to bytes
-            ``object``: the ELF object.
+            ``object``: the ELF object; ``team``: that of the thread pool's functions.
         facts : dict
             ``entry`` symbol, ``shared_bytes``, ``prints`` (whether any thread may print), ``state`` (words read).
         texts : dict of str to (str or callable)
@@ -67,7 +67,7 @@ class CpuCompiler:
             "llvm-opt": lambda: _again(text, target, options, "llvm-opt"),
             "asm": lambda: _again(text, target, options, "asm"),
         }
-        return {"object": data}, facts, texts
+        return {"object": data, "team": _team(target.arch)}, facts, texts
 
     def inline_problem(self, call: Intrinsic, target: Target) -> str:
         """Why an LLVM intrinsic or inline assembly cannot be compiled; empty if it can."""
@@ -80,10 +80,9 @@ COMPILER = CpuCompiler()
 def generate(module: Module, target: Target, options: CompileOptions) -> tuple[str, dict[str, Any]]:
     """LLVM IR of a module, as text, and its launch facts."""
     prepared, program = prepare_kernel(module, options)
-    profile = _profile(target.arch)
-    context = ModuleContext(prepared, profile, options, str(target))
+    context = ModuleContext(prepared, _profile(target.arch), options, str(target))
     entry = emit_entry(context, program)
-    text = context.text([entry, team_text(profile.pause, profile.call_attributes())])
+    text = context.text([entry])
     if context.shared_bytes > target.limits.shared_bytes:
         limit = target.limits.shared_bytes
         raise CompileError(
@@ -119,6 +118,12 @@ def _machine(arch: str, level: int) -> llvm.TargetMachine:
     return found.create_target_machine(
         cpu=profile.cpu, features=profile.features, opt=min(level, 2), reloc="pic", codemodel="small"
     )
+
+
+@lru_cache(maxsize=16)
+def _team(arch: str) -> bytes:
+    """Object of the functions that the thread pool calls: the same in all images of an architecture."""
+    return prelink(_machine(arch, 2).emit_object(parse_module(team_text(_profile(arch)))))
 
 
 def _optimise(parsed: llvm.ModuleRef, machine: llvm.TargetMachine, level: int) -> None:

@@ -134,6 +134,7 @@ class CpuModule:
         self._image, self._object, self._device = image, loaded, device
         self._address = loaded.entry(image.entry)
         self._entry: Any = _ENTRY(self._address)
+        self._team = image.payloads.get("team", b"")
         self._prints = bool(image.facts.get("prints", True))
         self._draws = "seed" in image.facts.get("state", ())
         self._table: Any = None
@@ -210,14 +211,14 @@ class CpuModule:
 
     def _launch_many(self, prepared: _Prepared, args: bytes, block: _LaunchBlock) -> None:
         """Run several blocks, with as many threads as the work seems to be worth, and learn its cost."""
-        helpers = min(int(prepared.threads * self._cost / _SHARE_NS), prepared.helpers)
+        helpers = min(int(prepared.threads * self._cost / _SHARE_NS), prepared.helpers) if self._team else 0
         if helpers and _writer[0] == threading.get_ident():
             helpers = 0  # they might wait to print until this thread has written its line
         start = perf_counter_ns()
         if helpers:
             header = prepared.header_for(helpers)
             block.whole[_HEADER_AT : _HEADER_AT + len(header)] = header
-            _workers(self._object).run(self._entry, args, block, helpers)
+            _workers(self._team).run(self._entry, args, block, helpers)
         else:
             block.header[:] = prepared.header
             self._entry(args, block.address, 0)
@@ -237,16 +238,16 @@ class CpuModule:
         self._object.unload()
 
 
-def _first_workers(source: LoadedObject) -> Any:
+def _first_workers(functions: bytes) -> Any:
     """The pool of threads, which a process with little work never imports; later calls go there at once."""
     global _workers
     from sterna.targets.cpu.pool import pool
 
     _workers = pool
-    return pool(source)
+    return pool(functions)
 
 
-_workers: Callable[[LoadedObject], Any] = _first_workers
+_workers: Callable[[bytes], Any] = _first_workers
 
 
 def _unloaded(args: Any, block: Any, part: int) -> None:

@@ -60,11 +60,6 @@ class LoadedObject:
 
     def __init__(self, memory: CodeMemory, functions: Mapping[str, int], slots: Mapping[str, tuple[int, int]]) -> None:
         self._memory, self._functions, self._slots = memory, functions, slots
-        self._holders = 1
-
-    def hold(self) -> None:
-        """Stay loaded until `unload` has been called once more."""
-        self._holders += 1
 
     def entry(self, name: str) -> int:
         """Address of the function `name`.
@@ -100,11 +95,9 @@ class LoadedObject:
         ctypes.memmove(slot[0], struct.pack(f"={len(words)}Q", *words), slot[1])
 
     def unload(self) -> None:
-        """Unmap the code, unless others hold it; no launch may be running or follow."""
-        self._holders -= 1
-        if not self._holders:
-            self._functions, self._slots = {}, {}
-            self._memory.close()
+        """Unmap the code; no launch may be running or follow."""
+        self._functions, self._slots = {}, {}
+        self._memory.close()
 
 
 def load_object(data: bytes, host: int | None = None) -> LoadedObject:

@@ -7,7 +7,7 @@ those still there when its own call returns.  It waits only for threads that are
 Python threads never wait for one another.
 
 A thread of the pool that has nothing to do looks at the board for a little while, in native code (`sterna_team_work`,
-which every CPU object has), and then sleeps in Python until a launch wakes it.  Launches that follow one another
+which every CPU image has), and then sleeps in Python until a launch wakes it.  Launches that follow one another
 closely are thus joined within a microsecond, by threads that keep their processors and what those have in their caches.
 
 Why Python threads: they keep the interpreter's own rules (signals, fork hooks, callbacks that print), and waking one
@@ -26,7 +26,7 @@ from queue import SimpleQueue
 from typing import Any, Protocol
 
 from sterna.abi import OFFER_FIELDS, TEAM
-from sterna.targets.cpu.loader import LoadedObject
+from sterna.targets.cpu.loader import load_object
 from sterna.targets.cpu.threads import thread_count
 
 __all__ = ["Launch", "Pool", "pool"]
@@ -53,13 +53,12 @@ class Launch(Protocol):
 
 
 class _Team:
-    """The native functions, of an object that stays loaded for them."""
+    """The native functions, in an object of their own."""
 
-    __slots__ = ("_source", "offer", "run", "wait", "work")
+    __slots__ = ("_loaded", "offer", "run", "wait", "work")
 
-    def __init__(self, source: LoadedObject) -> None:
-        self._source = source
-        source.hold()
+    def __init__(self, data: bytes) -> None:
+        source = self._loaded = load_object(data)
         word, pointer = ctypes.c_int64, ctypes.c_void_p
         self.offer: Any = ctypes.CFUNCTYPE(None, ctypes.c_char_p, pointer, pointer)(source.entry(TEAM["offer"]))
         self.run: Any = ctypes.CFUNCTYPE(word, pointer)(source.entry(TEAM["run"]))
@@ -148,12 +147,12 @@ class Pool:
     ----------
     threads : int
         Most threads of a launch, the launching one included.
-    source : LoadedObject
-        An object to take the native functions from; it stays loaded.
+    functions : bytes
+        Object of the native functions, as images have it (payload ``team``).
     """
 
-    def __init__(self, threads: int, source: LoadedObject) -> None:
-        self.threads, self.team, self.board = threads, _Team(source), _Board()
+    def __init__(self, threads: int, functions: bytes) -> None:
+        self.threads, self.team, self.board = threads, _Team(functions), _Board()
         self.sleeping: list[_Worker] = []
         self._workers: list[_Worker] = []
         self._lock = threading.Lock()
@@ -260,14 +259,14 @@ _pool: Pool | None = None
 _pool_lock = threading.Lock()
 
 
-def pool(source: LoadedObject) -> Pool:
-    """The pool of this process, whose native functions are the first `source`'s; a forked child gets its own."""
+def pool(functions: bytes) -> Pool:
+    """The pool of this process, which takes the native functions of the first call; a forked child gets its own."""
     global _pool
     found = _pool
     if found is None:
         with _pool_lock:
             if _pool is None:
-                _pool = Pool(thread_count(), source)
+                _pool = Pool(thread_count(), functions)
                 atexit.register(_pool.stop)
             found = _pool
     return found

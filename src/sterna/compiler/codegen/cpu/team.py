@@ -1,8 +1,8 @@
 """What the thread pool calls in native code: offering a launch, waiting for its threads, working.
 
-Every CPU object has these functions, since a machine that only runs kernels has no compiler to make them, and the pool
-uses those of the first object that it meets.  They know the launch structure and the board of `sterna.abi`, and no
-kernel: an entry is called through its address.
+Every CPU image carries them as an object of their own, since a machine that only runs kernels has no compiler to make
+them, and the pool takes those of the first image that it meets.  They know the launch structure and the board of
+`sterna.abi`, and no kernel: an entry is called through its address.  The text is as LLVM's optimiser would leave it.
 
 ::
 
@@ -17,7 +17,12 @@ by all, and its place may be used again; who still looks at the place then sees 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from sterna.abi import LAUNCH_FIELDS, OFFER_FIELDS, TEAM
+
+if TYPE_CHECKING:
+    from sterna.compiler.codegen.cpu.profile import CpuProfile
 
 __all__ = ["team_text"]
 
@@ -28,6 +33,8 @@ _INSIDE = (1 << 32) - 1
 _ENTERING = 1 - (1 << 32)
 """What entering adds to the state: one ticket less, one thread inside."""
 _TEXT = """\
+source_filename = "team"
+target triple = "{triple}"
 define void @{team[offer]}(ptr %args, ptr %launch, ptr %offer) {attributes} {{
 entry:
   %parts.at = getelementptr inbounds i64, ptr %launch, i64 {launch[parts]}
@@ -126,19 +133,11 @@ end:
 """
 
 
-def team_text(pause: tuple[str, str], attributes: str) -> str:
-    """LLVM IR of the functions.
-
-    Parameters
-    ----------
-    pause : (str, str)
-        LLVM's intrinsic that tells the processor that the thread is waiting, and its argument.
-    attributes : str
-        Of the functions.
-    """
-    name, argument = pause
+def team_text(profile: CpuProfile) -> str:
+    """LLVM IR of the module for a kind of processor."""
+    name, argument = profile.pause
     text = _TEXT.format(
-        team=TEAM, launch=LAUNCH_FIELDS, offer=OFFER_FIELDS, attributes=attributes, spins=_WAIT_SPINS, inside=_INSIDE,
-        entering=_ENTERING, pause=f"call void @{name}({argument})",
+        team=TEAM, launch=LAUNCH_FIELDS, offer=OFFER_FIELDS, attributes=profile.call_attributes(), spins=_WAIT_SPINS,
+        inside=_INSIDE, entering=_ENTERING, pause=f"call void @{name}({argument})", triple=profile.triple,
     )  # fmt: skip
     return f"{text}declare void @{name}({argument.partition(' ')[0]})\n"
