@@ -1,8 +1,9 @@
 """CPU kernels against numba ``prange`` on the same loops, same number of threads, results compared first.
 
-Each library runs in processes of its own, in turn: numba's threads go on spinning for a while after a call, on a
-processor that the other library then wants.  A round is one process of each; the ratio reported is the median over the
-rounds of the ratio of their least times, which disturbances of the machine change least.  With one thread
+Both libraries run in one process and on the same arrays, in turns: where arrays lie in physical memory changes the time
+of one and the same code by a factor of up to two from process to process.  Between turns there is a pause, since
+numba's threads go on spinning for a while after a call, on a processor that the other library then wants.  The ratio
+reported is the median, over the turns of several processes, of the ratio of medians in a turn.  With one thread
 (``STERNA_NUM_THREADS=1``) it is processor time that is measured.
 """
 
@@ -16,22 +17,33 @@ from common import fresh, options, scratch, show, write
 from suite.inputs import CASES
 
 CODE = """
-import importlib, json, sys, time
+import json, statistics, sys, time
+from suite import with_numba, with_sterna
 from suite.inputs import make_inputs
-module, seconds = importlib.import_module("suite.with_" + sys.argv[1]), float(sys.argv[2])
+seconds, turns = float(sys.argv[1]), int(sys.argv[2])
 clock = time.process_time if sys.argv[4] == "1" else time.perf_counter
-found = {}
-for case in sys.argv[3].split(","):
-    inputs = make_inputs(case)
-    launch = module.LAUNCH[case]
-    for _ in range(8):
+libraries = {"sterna": with_sterna.LAUNCH, "numba": with_numba.LAUNCH}
+
+def turn(launch, inputs):
+    for _ in range(3):
         launch(*inputs)
     times, end = [], time.perf_counter() + seconds
     while len(times) < 5 or time.perf_counter() < end:
         start = clock()
         launch(*inputs)
-        times.append(clock() - start)
-    found[case] = min(times) * 1e6
+        times.append((clock() - start) * 1e6)
+    time.sleep(0.03)
+    return statistics.median(times), min(times)
+
+found = {}
+for case in sys.argv[3].split(","):
+    inputs = make_inputs(case)
+    for table in libraries.values():
+        turn(table[case], inputs)
+    found[case] = [
+        {name: turn(libraries[name][case], inputs) for name in sorted(libraries, reverse=bool(number % 2))}
+        for number in range(turns)
+    ]
 print(json.dumps(found))
 """
 CHECK = """
@@ -51,7 +63,7 @@ for case in CASES:
             raise AssertionError(f"{case}: {np.mean(mine != other):.2%} of the points differ")
 print(json.dumps({}))
 """
-LIBRARIES = ("sterna", "numba")
+_SECONDS, _TURNS = 0.1, 8
 
 
 def main() -> None:
@@ -62,21 +74,22 @@ def main() -> None:
         places = {"STERNA_CACHE_DIR": str(folder / "s"), "NUMBA_CACHE_DIR": str(folder / "n")}
         places |= {"STERNA_NUM_THREADS": threads, "NUMBA_NUM_THREADS": threads}
         fresh(CHECK, **places)
-        rounds: list[dict[str, dict[str, float]]] = []
-        for number in range(max(given.rounds, 3) + 1):
-            order = LIBRARIES if number % 2 else LIBRARIES[::-1]
-            given_to = "0.4" if number else "0", ",".join(CASES), threads
-            rounds.append({name: fresh(CODE, name, *given_to, **places) for name in order})
+        fresh(CODE, "0", "1", ",".join(CASES), threads, **places)  # compiles
+        processes = [
+            fresh(CODE, str(_SECONDS), str(_TURNS), ",".join(CASES), threads, **places) for _ in range(given.rounds)
+        ]
     results: dict[str, Any] = {}
     for case in CASES:
-        best = {name: min(r[name][case] for r in rounds[1:]) for name in LIBRARIES}  # the first one compiled
-        ratios = [r["numba"][case] / r["sterna"][case] for r in rounds[1:]]
+        turns = [turn for process in processes for turn in process[case]]
+        best = {name: min(turn[name][1] for turn in turns) for name in ("sterna", "numba")}
+        ratios = [turn["numba"][0] / turn["sterna"][0] for turn in turns]
+        quarters = statistics.quantiles(ratios, n=4)
         results[case] = {
             "sterna_us": best["sterna"], "numba_us": best["numba"], "speedup": statistics.median(ratios),
-            "speedup_of_minima": best["numba"] / best["sterna"],
+            "quarter": quarters[0], "three_quarters": quarters[2], "speedup_of_minima": best["numba"] / best["sterna"],
         }  # fmt: skip
     rows = [(case, *(float(x) for x in result.values())) for case, result in results.items()]
-    header = ("kernel", "sterna µs", "numba µs", "numba ÷ sterna", "of the minima")
+    header = ("kernel", "sterna µs", "numba µs", "numba ÷ sterna", "a quarter below", "above", "of the minima")
     show(f"CPU kernels, {threads} threads", header, rows)
     write(
         "throughput" if threads != "1" else "throughput_one_thread", given.output, {**results, "threads": int(threads)}

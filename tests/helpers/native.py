@@ -9,14 +9,14 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from sterna.abi import BLOCK_RANGES, LAUNCH_FIELDS
+from sterna.compiler.codegen.cpu.host import host_text
 from sterna.compiler.codegen.cpu.profile import CpuProfile
-from sterna.compiler.codegen.cpu.team import team_text
 from sterna.image.format import KernelImage
 from sterna.relocation.record import Manifest
 from sterna.targets.cpu.device import CpuModule
 from sterna.targets.registry import target
 
-__all__ = ["X86_64", "build_object", "call_entry", "grid_kernel", "load_kernel", "team_object"]
+__all__ = ["X86_64", "build_object", "call_entry", "grid_kernel", "load_kernel", "host_object"]
 
 X86_64 = "x86_64-unknown-linux-elf"
 
@@ -89,9 +89,9 @@ def build_object(ir: str, triple: str = X86_64, reloc: str = "pic") -> bytes:
 
 
 @functools.cache
-def team_object() -> bytes:
-    """The thread pool's functions."""
-    return build_object(team_text(CpuProfile(triple=X86_64)))
+def host_object() -> bytes:
+    """The host functions."""
+    return build_object(host_text(CpuProfile(triple=X86_64)))
 
 
 def grid_kernel(body: str, declared: str = "") -> str:
@@ -109,7 +109,7 @@ def load_kernel(ir: str, **changes: Any) -> CpuModule:
     fields: dict[str, Any] = {
         "key": "00" * 32, "name": "hand_made", "module": "tests", "target": cpu.name, "arch": cpu.arch,
         "entry": "entry", "signature": "()", "manifest": Manifest("patch"),
-        "payloads": {"object": build_object(ir), "team": team_object()},
+        "payloads": {"object": build_object(ir), "host": host_object()},
     }  # fmt: skip
     device = cpu.runtime().device(0)
     module = device.load(KernelImage(**(fields | changes)), None)  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
-from helpers.native import team_object
+from helpers.native import host_object
 from sterna.abi import LAUNCH_FIELDS
 from sterna.targets.cpu.loader import host_machine
 from sterna.targets.cpu.pool import Pool, pool
@@ -55,7 +55,7 @@ class Launch:
 
 
 def make(threads: int) -> Pool:
-    return Pool(threads, team_object())
+    return Pool(threads, host_object())
 
 
 def run(threads: Pool, entry: Entry, helpers: int, args: bytes = b"a") -> Launch:
@@ -238,10 +238,10 @@ def fresh(code: str, threads: int) -> subprocess.CompletedProcess[str]:
 
 FORK = """
 import os
-from test_cpu_pool import Entry, pool, run, team_object
+from test_cpu_pool import Entry, pool, run, host_object
 def names():
     entry = Entry(0.1)
-    run(pool(team_object()), entry, 1)
+    run(pool(host_object()), entry, 1)
     return len(entry.names)
 assert names() == 2
 child = os.fork()
@@ -262,13 +262,13 @@ def test_a_forked_child_has_its_own_threads() -> None:
 
 EXIT = """
 import atexit
-from test_cpu_pool import Entry, pool, run, team_object
+from test_cpu_pool import Entry, pool, run, host_object
 def last():
     entry = Entry()
-    run(pool(team_object()), entry, 3)
+    run(pool(host_object()), entry, 3)
     print("at exit:", *entry.names)
 atexit.register(last)
-run(pool(team_object()), Entry(), 3)
+run(pool(host_object()), Entry(), 3)
 """
 
 
@@ -278,4 +278,4 @@ def test_the_interpreter_ends_cleanly() -> None:
 
 
 def test_the_pool_of_the_process_is_one() -> None:
-    assert pool(team_object()) is pool(team_object())
+    assert pool(host_object()) is pool(host_object())

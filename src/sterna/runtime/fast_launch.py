@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sterna.abi import KEY_FLAGS
 from sterna.runtime.config import LaunchConfig
 from sterna.runtime.devices import active_block
-from sterna.runtime.signature import KEY_FLAGS, address_of, first_byte
+from sterna.runtime.signature import address_of, first_byte
 from sterna.runtime.stats import count_launch
 from sterna.targets.base import Device, ModuleLost
 
@@ -33,9 +34,14 @@ FastLaunch = Callable[[tuple[Any, ...]], bool]
 """Launches with these arguments and says True, or does nothing and says False."""
 
 _MOST_ARGUMENTS = 32
-_SOURCE = """\
-def make({names}):
-    def launch(args):
+_NATIVE = """
+        if not ({tests}):
+            return False
+        packed = new(size)
+        if pack(args, plan, packed):
+            return False
+"""
+_PYTHON = """
         try:
             {unpack} = args
             if not ({tests}):
@@ -43,6 +49,11 @@ def make({names}):
             packed = pack({values})
         except failures:
             return False
+"""
+_SOURCE = """\
+def make({names}):
+    def launch(args):
+        {packing}
         {check}
         try:
             start(config, packed, None)
@@ -51,7 +62,7 @@ def make({names}):
         {keep}
         count()
         return True
-    launch.specialisation = found
+    launch.specialisation, launch.packer = found, packer
     return launch
 """
 
@@ -75,24 +86,17 @@ def make_fast_launch(
         Whose epoch ends when specialisations are unloaded.
     """
     names: dict[str, Any] = {
-        "array": np.ndarray, "pack": found.packer.pack_values, "start": found.launch, "config": config, "found": found,
-        "lost": ModuleLost, "count": count_launch, "address": address_of, "first": first_byte, "flags": KEY_FLAGS,
-        "failures": (TypeError, ValueError, BufferError, struct.error), "device": device, "active": active_block,
-        "dispatcher": dispatcher, "epoch": dispatcher.epoch, "holds": found.scan.holds, "hold": found.keep,
-        "check": found.packer.check,
+        "start": found.launch, "config": config, "found": found, "lost": ModuleLost, "count": count_launch,
+        "active": active_block, "dispatcher": dispatcher, "epoch": dispatcher.epoch, "holds": found.scan.check,
+        "hold": found.keep, "check": found.packer.check, "packer": found.packer,
     }  # fmt: skip
-    tests, values = ["active() is None", "dispatcher.epoch is epoch"], []
     if len(args) > _MOST_ARGUMENTS or active_block() is not None:
         return None
-    for number, (arg, t) in enumerate(zip(args, found.types, strict=True)):
-        own = _argument(f"a{number}", arg, t, device, names)
-        if own is None:
-            return None
-        tests.append(own[0])
-        values.append(own[1])
+    packing = _in_native_code(found, args, names) or _in_python(found, device, args, names)
+    if packing is None:
+        return None
     source = _SOURCE.format(
-        names=", ".join(names), unpack="".join(f"a{n}, " for n in range(len(args))) or "()",
-        tests=" and ".join([*tests, "holds()"]), values=", ".join(values),
+        names=", ".join(names), packing=packing.strip(),
         keep="hold((found, args))" if found.keep is not None else "",
         check="check(args)" if found.packer.checks else "",
     )  # fmt: skip
@@ -100,6 +104,36 @@ def make_fast_launch(
     exec(compile(source, "<sterna launch>", "exec"), scope)
     made: FastLaunch = scope["make"](**names)
     return made
+
+
+_TESTS = "active() is None", "dispatcher.epoch is epoch", "holds()"
+
+
+def _in_native_code(found: Specialisation, args: Sequence[Any], names: dict[str, Any]) -> str | None:
+    """Tests and packing by a function of the device, where it has one for such arguments."""
+    make = getattr(found.loaded.module, "native_packer", None)
+    packer = None if make is None else make(found.packer.layout, found.types, args)
+    if packer is None:
+        return None
+    names |= {"pack": packer.function, "plan": packer.plan, "size": packer.size, "new": bytes, "packer": packer}  # whose memory the plan is
+    return _NATIVE.format(tests=" and ".join(_TESTS))
+
+
+def _in_python(found: Specialisation, device: Device, args: Sequence[Any], names: dict[str, Any]) -> str | None:
+    """Tests and packing as source text, or None where one of the arguments needs the general path."""
+    names |= {
+        "array": np.ndarray, "pack": found.packer.pack_values, "address": address_of, "first": first_byte,
+        "flags": KEY_FLAGS, "failures": (TypeError, ValueError, BufferError, struct.error), "device": device,
+    }  # fmt: skip
+    tests, values = [], []
+    for number, (arg, t) in enumerate(zip(args, found.types, strict=True)):
+        own = _argument(f"a{number}", arg, t, device, names)
+        if own is None:
+            return None
+        tests.append(own[0])
+        values.append(own[1])
+    unpack = "".join(f"a{n}, " for n in range(len(args))) or "()"
+    return _PYTHON.format(unpack=unpack, tests=" and ".join([*tests, *_TESTS]), values=", ".join(values))
 
 
 def _argument(name: str, arg: Any, t: Any, device: Device, names: dict[str, Any]) -> tuple[str, str] | None:

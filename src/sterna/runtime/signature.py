@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sterna.abi import ArgLayout, arg_layout
+from sterna.abi import KEY_FLAGS, ArgLayout, arg_layout
 from sterna.errors import SignatureError
 from sterna.relocation.roots import note_argument
 from sterna.runtime.foreign import adopt, is_foreign
@@ -31,12 +31,10 @@ from sterna.types import (
 )
 
 __all__ = [
-    "KEY_FLAGS", "ArgumentPacker", "adapt_argument", "address_of", "are_plain", "argument_key", "common_device",
+    "ArgumentPacker", "adapt_argument", "address_of", "are_plain", "argument_key", "common_device",
     "first_byte", "signature_text",
 ]  # fmt: skip
 
-KEY_FLAGS = 0x1 | 0x2 | 0x100 | 0x400
-"""Flags of an array that its device type depends on: C-contiguous, F-contiguous, aligned, writeable."""
 _PLAIN = frozenset({int, float, bool, complex, type(None)})
 _HOST = _PLAIN | {np.ndarray, np.bool_, *(np.dtype(code).type for code in "bhilqBHILQefdFD")}
 address_of = ctypes.addressof

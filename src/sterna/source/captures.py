@@ -154,9 +154,14 @@ class Scan:
 
     def holds(self) -> bool:
         """True while nothing the scan relied on was rebound; well below a microsecond for most kernels."""
+        return self.check()
+
+    @property
+    def check(self) -> Callable[[], bool]:
+        """The function that `holds` calls, for callers that ask again and again."""
         if not self._checks:
             self._checks.append(make_check(self.guards, self.table_guard))
-        return self._checks[0]()
+        return self._checks[0]
 
     def __repr__(self) -> str:
         return f"<scan of {self.kernel.name}: {len(self.functions)} functions, {len(self.captures)} captures>"

@@ -13,8 +13,8 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from sterna.compiler.codegen.cpu.entry import emit_entry
+from sterna.compiler.codegen.cpu.host import host_text
 from sterna.compiler.codegen.cpu.profile import CpuProfile
-from sterna.compiler.codegen.cpu.team import team_text
 from sterna.compiler.codegen.llvm.inline import has_assembly, object_apart, problem_of
 from sterna.compiler.codegen.llvm.module import ModuleContext, entry_symbol
 from sterna.compiler.codegen.llvm.parsing import parse_module
@@ -47,7 +47,7 @@ class CpuCompiler:
         Returns
         -------
         payloads : dict of str to bytes
-            ``object``: the ELF object; ``team``: that of the thread pool's functions.
+            ``object``: the ELF object; ``host``: that of the host functions.
         facts : dict
             ``entry`` symbol, ``shared_bytes``, ``prints`` (whether any thread may print), ``state`` (words read).
         texts : dict of str to (str or callable)
@@ -67,7 +67,7 @@ class CpuCompiler:
             "llvm-opt": lambda: _again(text, target, options, "llvm-opt"),
             "asm": lambda: _again(text, target, options, "asm"),
         }
-        return {"object": data, "team": _team(target.arch)}, facts, texts
+        return {"object": data, "host": _host(target.arch)}, facts, texts
 
     def inline_problem(self, call: Intrinsic, target: Target) -> str:
         """Why an LLVM intrinsic or inline assembly cannot be compiled; empty if it can."""
@@ -121,9 +121,9 @@ def _machine(arch: str, level: int) -> llvm.TargetMachine:
 
 
 @lru_cache(maxsize=16)
-def _team(arch: str) -> bytes:
-    """Object of the functions that the thread pool calls: the same in all images of an architecture."""
-    return prelink(_machine(arch, 2).emit_object(parse_module(team_text(_profile(arch)))))
+def _host(arch: str) -> bytes:
+    """Object of the host functions: the same in all images of an architecture."""
+    return prelink(_machine(arch, 2).emit_object(parse_module(host_text(_profile(arch)))))
 
 
 def _optimise(parsed: llvm.ModuleRef, machine: llvm.TargetMachine, level: int) -> None:

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from sterna.array.memory import HostMemory
     from sterna.image.format import KernelImage
     from sterna.runtime.exceptions import PendingFailures
+    from sterna.targets.cpu.packing import NativePacker
+    from sterna.types import Type
 
 __all__ = ["RUNTIME", "CpuDevice", "CpuModule", "CpuRuntime"]
 
@@ -134,7 +136,7 @@ class CpuModule:
         self._image, self._object, self._device = image, loaded, device
         self._address = loaded.entry(image.entry)
         self._entry: Any = _ENTRY(self._address)
-        self._team = image.payloads.get("team", b"")
+        self._host = image.payloads.get("host", b"")
         self._prints = bool(image.facts.get("prints", True))
         self._draws = "seed" in image.facts.get("state", ())
         self._table: Any = None
@@ -209,16 +211,22 @@ class CpuModule:
             self._fail(block)
         self._free.append(block)
 
+    def native_packer(self, layout: ArgLayout, types: Sequence[Type], args: Sequence[Any]) -> NativePacker | None:
+        """A function in native code that packs arguments like these, or None where only Python can."""
+        from sterna.targets.cpu.packing import native_packer  # not for the first launches
+
+        return native_packer(self._host, layout, types, args) if self._host else None
+
     def _launch_many(self, prepared: _Prepared, args: bytes, block: _LaunchBlock) -> None:
         """Run several blocks, with as many threads as the work seems to be worth, and learn its cost."""
-        helpers = min(int(prepared.threads * self._cost / _SHARE_NS), prepared.helpers) if self._team else 0
+        helpers = min(int(prepared.threads * self._cost / _SHARE_NS), prepared.helpers) if self._host else 0
         if helpers and _writer[0] == threading.get_ident():
             helpers = 0  # they might wait to print until this thread has written its line
         start = perf_counter_ns()
         if helpers:
             header = prepared.header_for(helpers)
             block.whole[_HEADER_AT : _HEADER_AT + len(header)] = header
-            _workers(self._team).run(self._entry, args, block, helpers)
+            _workers(self._host).run(self._entry, args, block, helpers)
         else:
             block.header[:] = prepared.header
             self._entry(args, block.address, 0)
@@ -238,13 +246,13 @@ class CpuModule:
         self._object.unload()
 
 
-def _first_workers(functions: bytes) -> Any:
+def _first_workers(host: bytes) -> Any:
     """The pool of threads, which a process with little work never imports; later calls go there at once."""
     global _workers
     from sterna.targets.cpu.pool import pool
 
     _workers = pool
-    return pool(functions)
+    return pool(host)
 
 
 _workers: Callable[[bytes], Any] = _first_workers

@@ -26,7 +26,7 @@ from queue import SimpleQueue
 from typing import Any, Protocol
 
 from sterna.abi import OFFER_FIELDS, TEAM
-from sterna.targets.cpu.loader import load_object
+from sterna.targets.cpu.hostcode import host_functions
 from sterna.targets.cpu.threads import thread_count
 
 __all__ = ["Launch", "Pool", "pool"]
@@ -53,12 +53,12 @@ class Launch(Protocol):
 
 
 class _Team:
-    """The native functions, in an object of their own."""
+    """The native functions."""
 
-    __slots__ = ("_loaded", "offer", "run", "wait", "work")
+    __slots__ = ("offer", "run", "wait", "work")
 
-    def __init__(self, data: bytes) -> None:
-        source = self._loaded = load_object(data)
+    def __init__(self, host: bytes) -> None:
+        source = host_functions(host)
         word, pointer = ctypes.c_int64, ctypes.c_void_p
         self.offer: Any = ctypes.CFUNCTYPE(None, ctypes.c_char_p, pointer, pointer)(source.entry(TEAM["offer"]))
         self.run: Any = ctypes.CFUNCTYPE(word, pointer)(source.entry(TEAM["run"]))
@@ -147,12 +147,12 @@ class Pool:
     ----------
     threads : int
         Most threads of a launch, the launching one included.
-    functions : bytes
-        Object of the native functions, as images have it (payload ``team``).
+    host : bytes
+        Object of the host functions, as images have it.
     """
 
-    def __init__(self, threads: int, functions: bytes) -> None:
-        self.threads, self.team, self.board = threads, _Team(functions), _Board()
+    def __init__(self, threads: int, host: bytes) -> None:
+        self.threads, self.team, self.board = threads, _Team(host), _Board()
         self.sleeping: list[_Worker] = []
         self._workers: list[_Worker] = []
         self._lock = threading.Lock()
@@ -259,14 +259,14 @@ _pool: Pool | None = None
 _pool_lock = threading.Lock()
 
 
-def pool(functions: bytes) -> Pool:
-    """The pool of this process, which takes the native functions of the first call; a forked child gets its own."""
+def pool(host: bytes) -> Pool:
+    """The pool of this process, made with these host functions by the first call; a forked child gets its own."""
     global _pool
     found = _pool
     if found is None:
         with _pool_lock:
             if _pool is None:
-                _pool = Pool(thread_count(), functions)
+                _pool = Pool(thread_count(), host)
                 atexit.register(_pool.stop)
             found = _pool
     return found

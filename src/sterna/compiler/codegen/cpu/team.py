@@ -1,8 +1,7 @@
 """What the thread pool calls in native code: offering a launch, waiting for its threads, working.
 
-Every CPU image carries them as an object of their own, since a machine that only runs kernels has no compiler to make
-them, and the pool takes those of the first image that it meets.  They know the launch structure and the board of
-`sterna.abi`, and no kernel: an entry is called through its address.  The text is as LLVM's optimiser would leave it.
+They are host functions (`host`): they know the launch structure and the board of `sterna.abi`, and no kernel; an entry
+is called through its address.
 
 ::
 
@@ -33,8 +32,6 @@ _INSIDE = (1 << 32) - 1
 _ENTERING = 1 - (1 << 32)
 """What entering adds to the state: one ticket less, one thread inside."""
 _TEXT = """\
-source_filename = "team"
-target triple = "{triple}"
 define void @{team[offer]}(ptr %args, ptr %launch, ptr %offer) {attributes} {{
 entry:
   %parts.at = getelementptr inbounds i64, ptr %launch, i64 {launch[parts]}
@@ -134,10 +131,10 @@ end:
 
 
 def team_text(profile: CpuProfile) -> str:
-    """LLVM IR of the module for a kind of processor."""
+    """LLVM IR of the functions for a kind of processor."""
     name, argument = profile.pause
     text = _TEXT.format(
         team=TEAM, launch=LAUNCH_FIELDS, offer=OFFER_FIELDS, attributes=profile.call_attributes(), spins=_WAIT_SPINS,
-        inside=_INSIDE, entering=_ENTERING, pause=f"call void @{name}({argument})", triple=profile.triple,
+        inside=_INSIDE, entering=_ENTERING, pause=f"call void @{name}({argument})",
     )  # fmt: skip
     return f"{text}declare void @{name}({argument.partition(' ')[0]})\n"
