@@ -57,11 +57,11 @@ LAUNCH_FIELDS = {
 """A CPU launch's structure: index of each 64-bit field; three-component ones start there (x, y, z).
 
 ``exception``: address of the exception record, which may lie behind the fields that stay; ``entry``: address of the
-kernel's entry function; ``parts``: how many ranges the blocks are divided into; ``chunk``: blocks taken at once.
+kernel's entry function; ``parts``: how many ranges the blocks are divided into; ``chunk``: blocks taken at least.
 """
 BLOCK_RANGES = (32, 8)
 """Where the ranges of blocks begin in it and how many words each has: the next block to take, the end, padding."""
-TEAM = {name: f"sterna_team_{name}" for name in ("offer", "run", "wait", "work")}
+TEAM = {name: f"sterna_team_{name}" for name in ("launch", "offer", "run", "wait", "work")}
 """Symbols of the functions that every CPU image has for the thread pool (`sterna.compiler.codegen.cpu.team`)."""
 PACK = "sterna_pack"
 """Symbol of the function that reads launch arguments (`sterna.compiler.codegen.cpu.packing`)."""

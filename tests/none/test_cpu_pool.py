@@ -166,7 +166,7 @@ def test_many_threads_launch_at_once() -> None:
     for worker in workers:
         worker.join()
     assert failures == []
-    assert threads.board._held == {}
+    assert len(threads.board.free) == threads.board._count.value
     threads.stop()
 
 
@@ -179,7 +179,7 @@ def test_more_launches_than_places_run_in_their_own_threads() -> None:
     for caller in callers:
         caller.join()
     assert all(1 <= len(entry.calls) <= 2 for entry in entries)
-    assert threads.board._count.value == 16 and threads.board._held == {}
+    assert threads.board._count.value == len(threads.board.free) == 16
     threads.stop()
 
 

@@ -115,7 +115,13 @@ def _in_native_code(found: Specialisation, args: Sequence[Any], names: dict[str,
     packer = None if make is None else make(found.packer.layout, found.types, args)
     if packer is None:
         return None
-    names |= {"pack": packer.function, "plan": packer.plan, "size": packer.size, "new": bytes, "packer": packer}  # whose memory the plan is
+    names |= {
+        "pack": packer.function,
+        "plan": packer.plan,
+        "size": packer.size,
+        "new": bytes,
+        "packer": packer,
+    }  # whose memory the plan is
     return _NATIVE.format(tests=" and ".join(_TESTS))
 
 

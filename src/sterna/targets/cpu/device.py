@@ -58,7 +58,8 @@ _GUESS_NS = 20.0
 """Assumed time of one thread of a kernel that has not run yet."""
 _SHARE_NS = 50_000.0
 """Work worth waking one more thread for."""
-_CHUNKS_PER_THREAD = 32
+_LEAST_SHARE = 512
+"""The last shares of blocks that a thread takes are this part of its range."""
 _MAX_BLOCK = 1024
 _MIN_BLOCK = 16
 
@@ -115,7 +116,7 @@ class _Prepared:
         found = self._headers.get(helpers)
         if found is None:
             config, parts, blocks = self.config, helpers + 1, self.blocks
-            chunk = max(1, blocks // (thread_count() * _CHUNKS_PER_THREAD))
+            chunk = max(1, blocks // (parts * _LEAST_SHARE))
             header = _HEADER.pack(parts, chunk, *config.blocks, *config.threads, *config.extents)
             ranges = [_RANGE.pack(blocks * n // parts, blocks * (n + 1) // parts) for n in range(parts)]
             found = self._headers[helpers] = b"".join([header, *ranges])

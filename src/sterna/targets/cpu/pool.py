@@ -34,6 +34,8 @@ __all__ = ["Launch", "Pool", "pool"]
 _STACK_BYTES = 8 << 20
 _AWAKE_NS = 300_000
 """How long a thread with nothing to do looks for a launch before it sleeps."""
+_LAST_LOOK = 16
+"""The part of that time for which it looks once more after it is listed as sleeping."""
 _TRIAL_SPINS = 500
 _PLACES = 16
 """Launches that can be on offer at once; more run in their own threads alone."""
@@ -55,53 +57,48 @@ class Launch(Protocol):
 class _Team:
     """The native functions."""
 
-    __slots__ = ("offer", "run", "wait", "work")
+    __slots__ = ("launch", "offer", "run", "wait", "work")
 
     def __init__(self, host: bytes) -> None:
         source = host_functions(host)
         word, pointer = ctypes.c_int64, ctypes.c_void_p
-        self.offer: Any = ctypes.CFUNCTYPE(None, ctypes.c_char_p, pointer, pointer)(source.entry(TEAM["offer"]))
+        offer, launch = (ctypes.CFUNCTYPE(kind, ctypes.c_char_p, pointer, pointer) for kind in (None, word))
+        self.offer: Any = offer(source.entry(TEAM["offer"]))
+        self.launch: Any = launch(source.entry(TEAM["launch"]))
         self.run: Any = ctypes.CFUNCTYPE(word, pointer)(source.entry(TEAM["run"]))
         self.wait: Any = ctypes.CFUNCTYPE(word, pointer)(source.entry(TEAM["wait"]))
         self.work: Any = ctypes.CFUNCTYPE(word, pointer, word, word)(source.entry(TEAM["work"]))
 
 
 class _Board:
-    """Places for launches on offer, in memory that the native functions read; each has cache lines of its own."""
+    """Places for launches on offer, in memory that the native functions read; each has cache lines of its own.
+
+    Attributes
+    ----------
+    address : int
+        Where it lies.
+    free : list of int
+        Addresses of places that nobody uses.
+    """
 
     def __init__(self) -> None:
         self._memory = ctypes.create_string_buffer((_PLACES + 2) * _PLACE_BYTES)
         self.address = -(-ctypes.addressof(self._memory) // _PLACE_BYTES) * _PLACE_BYTES
         self._count = ctypes.c_int64.from_address(self.address)
-        self._free: list[int] = []
-        self._held: dict[int, Any] = {}
+        self.free: list[int] = []
 
-    def take(self, held: Any) -> int:
-        """Address of a free place, or 0; `held` stays alive until it is given back."""
-        try:
-            place = self._free.pop()
-        except IndexError:
-            place = self._new()
-        if place:
-            self._held[place] = held
-        return place
-
-    def give_back(self, place: int) -> None:
-        """The place of a launch that all have left."""
-        del self._held[place]
-        self._free.append(place)
-
-    def has_others(self) -> bool:
-        """Whether more than one launch is on offer."""
-        return self._count.value - len(self._free) > 1
-
-    def _new(self) -> int:
+    def new_place(self) -> int:
+        """Address of one more place, or 0."""
         with _pool_lock:
             number = self._count.value
             if number == _PLACES:
                 return 0
             self._count.value = number + 1
         return self.address + (number + 1) * _PLACE_BYTES
+
+    def has_others(self) -> bool:
+        """Whether more than one launch is on offer."""
+        return self._count.value - len(self.free) > 1
 
 
 class _Worker:
@@ -119,7 +116,8 @@ class _Worker:
         while awake:
             work(board, self.number, spins)
             sleeping.append(self)
-            if not (work(board, self.number, 1) and self._has_left(sleeping)):
+            # a launch that saw the list before is on the board in a moment
+            if not (work(board, self.number, spins // _LAST_LOOK) and self._has_left(sleeping)):
                 awake = self.wake.get()
 
     def _has_left(self, sleeping: list[_Worker]) -> bool:
@@ -175,21 +173,37 @@ class Pool:
         helpers = min(helpers, self._most)
         if helpers > len(self._workers):
             helpers = self._start(helpers)
-        place = self.board.take((args, launch)) if helpers > 0 else 0
-        if not place:
-            entry(args, launch.address, 0)
-            return
+        if helpers > 0:
+            try:
+                place = self.board.free.pop()
+            except IndexError:
+                place = self.board.new_place()
+            if place:
+                self._share(args, launch.address, place, helpers)
+                return
+        entry(args, launch.address, 0)
+
+    def _share(self, args: bytes, launch: int, place: int, helpers: int) -> None:
+        """Run a launch on offer at `place`, and free that; an interrupt is kept until all are out."""
+        team, nap = self.team, _FIRST_NAP
         interrupt: BaseException | None = None
-        try:
-            self.team.offer(args, launch.address, place)
-            if self.sleeping:  # looked at after the offer is made: who lists itself later sees the offer
-                self._wake(helpers)
-            inside = self.team.run(place)
-        except BaseException as error:
-            interrupt, inside = error, 1
-        if inside:
-            interrupt = self._wait(place) or interrupt
-        self.board.give_back(place)
+        inside = -1
+        while inside:
+            try:
+                if inside > 0:
+                    inside = team.wait(place)
+                elif self.sleeping:
+                    team.offer(args, launch, place)
+                    self._wake(helpers)  # whom the offer is there for
+                    inside = team.run(place)
+                else:
+                    inside = team.launch(args, launch, place)
+                if inside:
+                    time.sleep(nap)
+                    nap = min(2 * nap, _LONGEST_NAP)
+            except BaseException as error:
+                interrupt, inside = error, 1
+        self.board.free.append(place)
         if interrupt is not None:
             raise interrupt
 
@@ -206,21 +220,6 @@ class Pool:
     def forget(self) -> None:
         """In a forked child: the threads are gone, and the lock may be held by one of them."""
         self._lock, self._workers, self.sleeping, self._most = threading.Lock(), [], [], 0
-
-    def _wait(self, place: int) -> BaseException | None:
-        """Wait for the threads inside; an interrupt is kept until they are out."""
-        interrupt: BaseException | None = None
-        nap = _FIRST_NAP
-        inside = 1
-        while inside:
-            try:
-                inside = self.team.wait(place)
-                if inside:
-                    time.sleep(nap)
-                    nap = min(2 * nap, _LONGEST_NAP)
-            except BaseException as error:
-                interrupt = error
-        return interrupt
 
     def _wake(self, helpers: int) -> None:
         """Wake as many threads as are wanted beyond those that look at the board; they may be busy elsewhere."""

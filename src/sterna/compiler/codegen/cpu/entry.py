@@ -5,7 +5,7 @@
     void entry(args, launch, part)
         read arguments and launch extents
         for each range of blocks, `part` first, then the ones after it, round
-            loop: take `chunk` blocks from the range's atomic counter, until none are left
+            loop: take a share of the blocks that are left from the range's atomic counter, at least `chunk`
                 for each block: run the kernel's regions (`regions`), each a loop over the block's threads
 
 So a thread begins with blocks that are next to each other and, launch after launch, the same, which its own caches may
@@ -40,6 +40,8 @@ _OF_BLOCKS = ("thread_idx.", "block_idx.", "laneid", "lanemask", "activemask")
 Triple = tuple[str, str, str]
 Dims = dict[str, Triple]
 ONES = ("1", "1", "1")
+_SHARE_BITS = 4
+"""A share is what is left of a range divided by two to this power."""
 
 
 def emit_entry(context: ModuleContext, program: Program) -> str:
@@ -95,11 +97,19 @@ def _each_range(e: KernelEmitter, body: Callable[[str, str], None]) -> None:
 
 
 def _block_loop(e: KernelEmitter, program: Program, dims: Dims, counter: str, end: str) -> None:
-    """Take blocks from one range until none are left."""
+    """Take blocks from one range until none are left.
+
+    Shares shrink with what is left, so that the first run long and the threads of a launch end together.
+    """
     b = e.b
-    chunk = e.launch_value("chunk")
-    take, run, done = b.label("take"), b.label("run"), b.label("taken")
+    least = e.launch_value("chunk")
+    look, take, run, done = b.label("look"), b.label("take"), b.label("run"), b.label("taken")
+    b.place(look)
+    seen = b.op(f"load atomic i64, ptr {counter} monotonic, align 8")
+    b.branch(b.icmp("ult", 64, seen, end), take, done)
     b.place(take)
+    share = b.op(f"lshr i64 {b.op(f'sub i64 {end}, {seen}')}, {_SHARE_BITS}")
+    chunk = b.call("i64", "llvm.umax.i64", f"i64 {share}, i64 {least}")
     first = b.op(f"atomicrmw add ptr {counter}, i64 {chunk} monotonic")
     b.branch(b.icmp("ult", 64, first, end), run, done)
     b.place(run)
@@ -116,7 +126,7 @@ def _block_loop(e: KernelEmitter, program: Program, dims: Dims, counter: str, en
             _emit(e, program, dims, place, ("1", "1"))
 
         e.b.count_loop(count, "block", block)
-    b.jump(take)
+    b.jump(look)
     b.place(done)
 
 

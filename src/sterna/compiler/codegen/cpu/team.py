@@ -7,6 +7,7 @@ is called through its address.
 
     offer(args, launch, offer)      put the launch on the board
     run(offer)                      run its entry, then `wait`
+    launch(args, launch, offer)     both
     wait(offer)                     withdraw the tickets that are left; how many threads are inside after a little while
     work(board, number, spins)      take tickets and run them; return when there was none for so many turns
 
@@ -55,6 +56,12 @@ entry:
   %kernel = load ptr, ptr %entry.at
   call void %kernel(ptr %args, ptr %launch, i64 0)
   %left = call i64 @{team[wait]}(ptr %offer)
+  ret i64 %left
+}}
+define i64 @{team[launch]}(ptr %args, ptr %launch, ptr %offer) {attributes} {{
+entry:
+  call void @{team[offer]}(ptr %args, ptr %launch, ptr %offer)
+  %left = call i64 @{team[run]}(ptr %offer)
   ret i64 %left
 }}
 define i64 @{team[wait]}(ptr %offer) noinline {attributes} {{
