@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sterna.compiler.codegen.cpu.mathematics import FLOAT32_FUNCTIONS, Emit
 from sterna.compiler.codegen.llvm.profile import LLVMProfile
 
 __all__ = ["CpuProfile"]
@@ -20,6 +22,10 @@ class CpuProfile(LLVMProfile):
     """
 
     pause: tuple[str, str] = ("llvm.x86.sse2.pause", "")
+
+    def float32_functions(self) -> Mapping[str, Emit]:
+        """Those that loops over threads are vectorised with."""
+        return FLOAT32_FUNCTIONS
 
     def rare_attributes(self) -> str:
         """What only a failing thread runs takes no time of the optimiser."""

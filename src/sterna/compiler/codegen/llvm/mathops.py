@@ -222,7 +222,8 @@ def emit_math(e: FunctionEmitter, node: Intrinsic, args: tuple[Value, ...]) -> V
         return (_SMALL[name](e, (args[0][0], args[1][0]), f, values),)
     if name in _OTHERS:
         return (_OTHERS[name](e, f, values),)
-    result = _NUMBERS[name](e, f, values)
+    own = e.profile.float32_functions().get(name) if f == "float" else None
+    result = (own or _NUMBERS[name])(e, f, values)
     assert isinstance(node.type, Scalar)
     if node.type.kind in "fe":
         return (narrow(e.b, node.type, wide, result, e.profile.native_half),)

@@ -6,7 +6,7 @@ package asks which target it generates code for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -86,6 +86,10 @@ class LLVMProfile:
     def math_function(self, name: str, llvm_type: str) -> str:
         """Symbol that computes `name` on ``float`` or ``double``: C's by default."""
         return name + ("f" if llvm_type == "float" else "")
+
+    def float32_functions(self) -> Mapping[str, Callable[[FunctionEmitter, str, tuple[str, ...]], str]]:
+        """Functions of the mathematical library that the target computes otherwise, by name, for float32."""
+        return {}
 
     def call_attributes(self) -> str:
         """Attributes of every function defined."""
