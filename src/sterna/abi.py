@@ -52,12 +52,13 @@ because it is another one at every launch.
 
 LAUNCH_FIELDS = {
     "exception": 0, "table": 1, "seed": 2, "shared_bytes": 3, "print": 4, "entry": 5,
-    "parts": 16, "chunk": 17, "grid_dim": 18, "block_dim": 21, "extents": 24,
+    "parts": 16, "chunk": 17, "grid_dim": 18, "block_dim": 21, "extents": 24, "zero": 27,
 }  # fmt: skip
 """A CPU launch's structure: index of each 64-bit field; three-component ones start there (x, y, z).
 
 ``exception``: address of the exception record, which may lie behind the fields that stay; ``entry``: address of the
-kernel's entry function; ``parts``: how many ranges the blocks are divided into; ``chunk``: blocks taken at least.
+kernel's entry function; ``parts``: how many ranges the blocks are divided into; ``chunk``: blocks taken at
+least; ``zero``: 0, which the optimiser does not know.
 """
 BLOCK_RANGES = (32, 8)
 """Where the ranges of blocks begin in it and how many words each has: the next block to take, the end, padding."""

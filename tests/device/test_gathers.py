@@ -133,3 +133,15 @@ def test_what_came_before_a_failure_stays(device):
         device.over(two_stores, N, index, first, second)
     assert first[77] == 1 and second[77] == 0
     assert np.all(np.delete(first, 77) == 3) and np.all(np.delete(second, 77) == 2)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("threads", [8, 32, 96, 256])
+def test_negative_indices_in_some_strips_count_from_the_end(device, random, dtype, threads):
+    n, source = 4 * threads, random.random(50).astype(np.float32)
+    index = random.integers(0, 50, n).astype(dtype)
+    index[:threads] = random.integers(-50, 50, threads)
+    index[-1] = -50
+    target = np.zeros(n, np.float32)
+    device.launch(gather, 4, threads, source, index, target)
+    np.testing.assert_array_equal(target, source[index] + 1)

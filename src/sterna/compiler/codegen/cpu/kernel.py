@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_THREADS", "KernelEmitter", "Masks"]
 
+_ROLLED = '!{!"llvm.loop.unroll.disable"}'
 MAX_THREADS = 1024
 """Threads of a block at most (`sterna.targets.base.Limits`)."""
 _STACK_BYTES = 192 * 1024
@@ -230,12 +231,13 @@ class KernelEmitter(FunctionEmitter):
 
         self.b.count_loop(nz, "z", lambda z: plane(self._after(first_z, z)))
 
-    def row_loop(self, z: str, y: str, first: str, count: str, body: Callable[[], None]) -> None:
-        """Run `body` for `count` threads of a row from `first` on."""
+    def row_loop(self, z: str, y: str, first: str, count: str, body: Callable[[], None], rolled: bool = False) -> None:
+        """Run `body` for `count` threads of a row from `first` on; `rolled` keeps LLVM from unrolling the loop."""
         context = self.context
         group = context.metadata_node("distinct !{}")
         accesses = context.metadata_node(f'!{{!"llvm.loop.parallel_accesses", {group}}}')
-        loop = context.metadata_node(f"distinct !{{{{self}}, {accesses}}}")
+        notes = f"{accesses}, {context.metadata_node(_ROLLED)}" if rolled else accesses
+        loop = context.metadata_node(f"distinct !{{{{self}}, {notes}}}")
         if self.plain:
             loop = context.metadata_node(f"distinct !{{{{self}}, {_plain(context)}}}")
         outer = self.frame, self.leave, self.access_note, self.position, self.turn
@@ -312,7 +314,7 @@ class KernelEmitter(FunctionEmitter):
 
 def _plain(context: ModuleContext) -> str:
     """Notes on a loop that is not worth optimising for speed."""
-    names = ('!{!"llvm.loop.unroll.disable"}', '!{!"llvm.loop.vectorize.enable", i1 false}')
+    names = (_ROLLED, '!{!"llvm.loop.vectorize.enable", i1 false}')
     return ", ".join(context.metadata_node(name) for name in names)
 
 

@@ -151,13 +151,23 @@ def _if(e: FunctionEmitter, node: ir.If) -> None:
 def _while(e: FunctionEmitter, node: ir.While) -> None:
     test, body, done = e.b.label("while"), e.b.label("do"), e.b.label("done")
     e.b.place(test)
-    e.b.branch(e.one(node.test), body, done)
+    _leave_unless(e, node.test, body, done)
     e.b.place(body)
     e.loops.append((done, test))
     emit_body(e, node.body)
     e.loops.pop()
     e.b.jump(test, e.loop_note(node, None))
     e.b.place(done)
+
+
+def _leave_unless(e: FunctionEmitter, test: ir.Expr, body: str, done: str) -> None:
+    """Go to `body` or `done`: the parts of an ``and`` one by one, so that LLVM can count the turns of each."""
+    while isinstance(test, ir.IfExp) and isinstance(test.orelse, ir.Const) and not test.orelse.value:
+        more = e.b.label("and")
+        _leave_unless(e, test.test, more, done)
+        e.b.place(more)
+        test = test.then
+    e.b.branch(e.one(test), body, done)
 
 
 def _for(e: FunctionEmitter, node: ir.ForRange) -> None:
