@@ -222,7 +222,7 @@ def test_data_as_indices_are_checked_in_vectors(index):
     optimised = built.text("llvm-opt")
     loops = [part for part in re.split(r"\n(?=[\w.]+:)", optimised) if "store <4 x i64>" in part]
     assert len(loops) == 1
-    assert re.search(r"load <4 x i(64|32)>", loops[0]) and "or <4 x i64>" in loops[0], "what is kept is what is compared"
+    assert re.search(r"load <4 x i(64|32)>", loops[0]) and "or <4 x i64>" in loops[0], "kept as compared"
     assert "memcpy" not in optimised, "the indices are loaded once"
     code = built.text("asm").split("gather:", 1)[1]
     assert len(re.findall(r"vinsertps|vmovss\s+\(%\w+,%\w+,4\), %xmm", code)) >= 4, "loads without branches between"
