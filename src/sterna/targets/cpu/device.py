@@ -58,6 +58,8 @@ _GUESS_NS = 20.0
 """Assumed time of one thread of a kernel that has not run yet."""
 _SHARE_NS = 50_000.0
 """Work worth waking one more thread for."""
+_LARGE, _SETTLED = 2, 30
+"""Work so many times larger than what all threads are worth waking for is measured at one launch in so many."""
 _LEAST_SHARE = 512
 """The last shares of blocks that a thread takes are this part of its range."""
 _MAX_BLOCK = 1024
@@ -100,7 +102,7 @@ class _LaunchBlock:
 class _Prepared:
     """What a module keeps of a configuration: the sizes, and the packed header for one thread and for several."""
 
-    __slots__ = ("_headers", "blocks", "config", "header", "helpers", "threads")
+    __slots__ = ("_headers", "blocks", "chosen", "config", "header", "helpers", "settled", "shared", "span", "threads")
 
     def __init__(self, config: LaunchConfig) -> None:
         grid, block = config.blocks, config.threads
@@ -110,6 +112,13 @@ class _Prepared:
         self.helpers = max(min(self.blocks, thread_count()) - 1, 0)
         self._headers: dict[int, bytes] = {}
         self.header = self.header_for(0)
+        self.settled = self.chosen = 0
+        self.shared, self.span = b"", slice(0, 0)
+
+    def settle(self, helpers: int) -> None:
+        """Let the next launches be of so many threads, without measuring: they have work for more."""
+        self.settled, self.chosen, self.shared = _SETTLED, helpers, self.header_for(helpers)
+        self.span = slice(_HEADER_AT, _HEADER_AT + len(self.shared))
 
     def header_for(self, helpers: int) -> bytes:
         """What stands in a launch structure from its header on: the blocks are divided among so many threads more."""
@@ -219,9 +228,14 @@ class CpuModule:
         return native_packer(self._host, layout, types, args) if self._host else None
 
     def _launch_many(self, prepared: _Prepared, args: bytes, block: _LaunchBlock) -> None:
-        """Run several blocks, with as many threads as the work seems to be worth, and learn its cost."""
+        """Run several blocks, with as many threads as the work seems to be worth."""
+        if prepared.settled:
+            prepared.settled -= 1
+            block.whole[prepared.span] = prepared.shared
+            _workers(self._host).run(self._entry, args, block, prepared.chosen)
+            return
         helpers = min(int(prepared.threads * self._cost / _SHARE_NS), prepared.helpers) if self._host else 0
-        if helpers and _writer[0] == threading.get_ident():
+        if helpers and self._prints and _writer[0] == threading.get_ident():
             helpers = 0  # they might wait to print until this thread has written its line
         start = perf_counter_ns()
         if helpers:
@@ -232,6 +246,8 @@ class CpuModule:
             block.header[:] = prepared.header
             self._entry(args, block.address, 0)
         cost = (perf_counter_ns() - start) * (helpers + 1) / prepared.threads
+        if not self._prints and helpers == prepared.helpers and cost * prepared.threads > _LARGE * helpers * _SHARE_NS:
+            prepared.settle(helpers)
         self._cost = cost if self._cost == _GUESS_NS else 0.5 * (self._cost + cost)
 
     def _prepare(self, config: LaunchConfig) -> _Prepared:

@@ -154,7 +154,8 @@ class Pool:
         self.sleeping: list[_Worker] = []
         self._workers: list[_Worker] = []
         self._lock = threading.Lock()
-        self._most = threads - 1
+        self._most, self._ready = threads - 1, 0
+        self._free, self._launch = self.board.free, self.team.launch
 
     def run(self, entry: Entry, args: bytes, launch: Launch, helpers: int) -> None:
         """Run a launch in this thread and in up to `helpers` others; return when all have left it.
@@ -170,47 +171,51 @@ class Pool:
         helpers : int
             How many more threads could be useful.
         """
-        helpers = min(helpers, self._most)
-        if helpers > len(self._workers):
+        if helpers > self._ready:
             helpers = self._start(helpers)
-        if helpers > 0:
-            try:
-                place = self.board.free.pop()
-            except IndexError:
-                place = self.board.new_place()
+        try:
+            place = self._free.pop()
+        except IndexError:
+            place = self.board.new_place()
+        if not place or helpers <= 0:
             if place:
-                self._share(args, launch.address, place, helpers)
-                return
-        entry(args, launch.address, 0)
+                self._free.append(place)
+            entry(args, launch.address, 0)
+            return
+        try:
+            if self.sleeping:
+                self.team.offer(args, launch.address, place)
+                self._wake(helpers)  # whom the offer is there for
+                inside = self.team.run(place)
+            else:
+                inside = self._launch(args, launch.address, place)
+            if inside:
+                self._wait(place)
+        except BaseException:
+            self._wait(place)
+            raise
+        finally:
+            self._free.append(place)
 
-    def _share(self, args: bytes, launch: int, place: int, helpers: int) -> None:
-        """Run a launch on offer at `place`, and free that; an interrupt is kept until all are out."""
-        team, nap = self.team, _FIRST_NAP
+    def _wait(self, place: int) -> None:
+        """Wait for the threads inside a launch; an interrupt is raised only after that."""
         interrupt: BaseException | None = None
-        inside = -1
+        inside, nap = 1, _FIRST_NAP
         while inside:
             try:
-                if inside > 0:
-                    inside = team.wait(place)
-                elif self.sleeping:
-                    team.offer(args, launch, place)
-                    self._wake(helpers)  # whom the offer is there for
-                    inside = team.run(place)
-                else:
-                    inside = team.launch(args, launch, place)
+                inside = self.team.wait(place)
                 if inside:
                     time.sleep(nap)
                     nap = min(2 * nap, _LONGEST_NAP)
             except BaseException as error:
-                interrupt, inside = error, 1
-        self.board.free.append(place)
+                interrupt = error
         if interrupt is not None:
             raise interrupt
 
     def stop(self) -> None:
         """End the threads; later launches run in the launching thread alone."""
         with self._lock:
-            self._most = 0
+            self._most = self._ready = 0
             workers, self._workers = self._workers, []
         for worker in workers:
             worker.wake.put(False)
@@ -219,7 +224,7 @@ class Pool:
 
     def forget(self) -> None:
         """In a forked child: the threads are gone, and the lock may be held by one of them."""
-        self._lock, self._workers, self.sleeping, self._most = threading.Lock(), [], [], 0
+        self._lock, self._workers, self.sleeping, self._most, self._ready = threading.Lock(), [], [], 0, 0
 
     def _wake(self, helpers: int) -> None:
         """Wake as many threads as are wanted beyond those that look at the board; they may be busy elsewhere."""
@@ -242,7 +247,8 @@ class Pool:
                     self._most = len(self._workers)
                     break
                 self._workers.append(worker)
-            return min(wanted, len(self._workers))
+            self._ready = len(self._workers)
+            return min(wanted, self._ready)
 
 
 def _start_with_stack(thread: threading.Thread) -> None:
