@@ -214,7 +214,8 @@ def _look_ahead(e: KernelEmitter, strips: Strips, buffers: list[list[str]], outs
         for index, extent, place in zip(node.indices, extents, places, strict=True):
             value = b.op(f"add i64 {e.one(index)}, {zero}")
             b.emit(f"store i64 {value}, ptr {_at(e, place)}{e.access_note}")
-            beyond = b.op(f"sub i64 {b.op(f'sub i64 {extent}, 1')}, {value}")
+            # its sign bit is set for what is not negative and not below the extent
+            beyond = b.op(f"add i64 {value}, {b.op(f'sub i64 {-(2**63)}, {extent}')}")
             either = b.op(f"or i64 {b.op(f'load i64, ptr {outside}')}, {value}")
             b.emit(f"store i64 {b.op(f'or i64 {either}, {beyond}')}, ptr {outside}")
 
