@@ -1,4 +1,4 @@
-"""The compared kernels in Sterna.  ``LAUNCH[case](*inputs)`` runs one; on the CPU a launch returns when its blocks have."""
+"""The compared kernels in Sterna.  ``LAUNCH[case](*inputs)`` runs one to completion, as CPU launches do."""
 
 from __future__ import annotations
 

@@ -279,3 +279,30 @@ def test_the_interpreter_ends_cleanly() -> None:
 
 def test_the_pool_of_the_process_is_one() -> None:
     assert pool(host_object()) is pool(host_object())
+
+
+GROWN = """
+import os
+os.environ["STERNA_NUM_THREADS"] = "1"
+import numpy as np, sterna
+
+@sterna.kernel
+def add(x):
+    x[sterna.grid(1)] += 1
+
+x, y = np.zeros(1_000_000), np.zeros(2_000_000)
+add.over(x.size)(x)
+os.environ["STERNA_NUM_THREADS"] = "4"
+for _ in range(40):
+    add.over(y.size)(y)
+print((x == 1).all() and (y == 40).all())
+"""
+
+
+def test_the_number_of_threads_may_grow_during_a_process(tmp_path: Path) -> None:
+    (tmp_path / "grown.py").write_text(GROWN)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "grown.py")], capture_output=True, text=True, timeout=60,
+        env={**os.environ, "STERNA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout.strip()) == (0, "True"), done.stderr

@@ -66,13 +66,19 @@ _MAX_BLOCK = 1024
 _MIN_BLOCK = 16
 
 
+@cache
+def _thread_limit() -> int:
+    """Most threads of a launch, as they were counted at the first one: launch structures have room for so many."""
+    return thread_count()
+
+
 class _LaunchBlock:
     """One launch structure: the memory, and views of what changes and of the exception status."""
 
     __slots__ = ("_memory", "_table", "address", "header", "shared_bytes", "status", "whole")
 
     def __init__(self, entry: int, table: Any, prints: bool) -> None:
-        size = _RANGES_AT + _LINE * thread_count()
+        size = _RANGES_AT + _LINE * _thread_limit()
         self._memory, self._table, self.shared_bytes = ctypes.create_string_buffer(size + _LINE), table, 0
         start = -ctypes.addressof(self._memory) % _LINE
         self.address = ctypes.addressof(self._memory) + start
@@ -109,7 +115,7 @@ class _Prepared:
         self.config = config
         self.blocks = 0 if config.is_empty else grid[0] * grid[1] * grid[2]
         self.threads = self.blocks * block[0] * block[1] * block[2]
-        self.helpers = max(min(self.blocks, thread_count()) - 1, 0)
+        self.helpers = max(min(self.blocks, _thread_limit()) - 1, 0)
         self._headers: dict[int, bytes] = {}
         self.header = self.header_for(0)
         self.settled = self.chosen = 0
@@ -117,8 +123,9 @@ class _Prepared:
 
     def settle(self, helpers: int) -> None:
         """Let the next launches be of so many threads, without measuring: they have work for more."""
-        self.settled, self.chosen, self.shared = _SETTLED, helpers, self.header_for(helpers)
+        self.chosen, self.shared = helpers, self.header_for(helpers)
         self.span = slice(_HEADER_AT, _HEADER_AT + len(self.shared))
+        self.settled = _SETTLED  # last: another thread may be launching
 
     def header_for(self, helpers: int) -> bytes:
         """What stands in a launch structure from its header on: the blocks are divided among so many threads more."""
@@ -229,7 +236,7 @@ class CpuModule:
 
     def _launch_many(self, prepared: _Prepared, args: bytes, block: _LaunchBlock) -> None:
         """Run several blocks, with as many threads as the work seems to be worth."""
-        if prepared.settled:
+        if prepared.settled > 0:
             prepared.settled -= 1
             block.whole[prepared.span] = prepared.shared
             _workers(self._host).run(self._entry, args, block, prepared.chosen)
