@@ -28,18 +28,18 @@ ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 
 
 class Entry:
-    """A kernel's entry in Python: counts calls; each lasts `seconds` with the GIL released."""
+    """A kernel's entry in Python: counts calls, which wait for one another until `meet` are inside."""
 
-    def __init__(self, seconds: float = 0.0, then: Any = None) -> None:
-        self.seconds, self.names, self.calls, self.parts, self.then = seconds, set(), [], [], then
+    def __init__(self, meet: int = 1, then: Any = None) -> None:
+        self.barrier = threading.Barrier(meet)
+        self.names, self.calls, self.parts, self.then = set(), [], [], then
         self.native = ENTRY(self._call)
 
     def _call(self, args: int, launch: int, part: int) -> None:
         self.names.add(threading.current_thread().name)
         if self.then is not None:
             self.then()
-        if self.seconds:
-            time.sleep(self.seconds)
+        self.barrier.wait(30)
         self.calls.append((ctypes.string_at(args), launch))
         self.parts.append(part)
 
@@ -73,7 +73,7 @@ def wait_until(true: Any) -> None:
 
 def test_a_launch_calls_in_this_thread_and_in_helpers() -> None:
     threads = make(4)
-    entry = Entry(0.1)
+    entry = Entry(meet=4)
     launch = run(threads, entry, 3)
     assert len(entry.calls) == 4 and set(entry.calls) == {(b"a", launch.address)}
     assert entry.names == {threading.current_thread().name, "sterna-1", "sterna-2", "sterna-3"}
@@ -95,13 +95,8 @@ def test_helpers_are_started_only_as_wanted() -> None:
 
 def test_threads_with_nothing_to_do_sleep_and_are_woken() -> None:
     threads = make(3)
-    run(threads, Entry(0.05), 2)
-    wait_until(lambda: len(threads.sleeping) == 2)
-    start = time.thread_time(), time.process_time()
-    time.sleep(0.2)
-    assert time.process_time() - start[1] < 0.1, "nobody spins"
     for _ in range(20):
-        entry = Entry(0.02)
+        entry = Entry(meet=3)
         run(threads, entry, 2)
         assert len(entry.calls) == 3
         wait_until(lambda: len(threads.sleeping) == 2)
@@ -110,9 +105,9 @@ def test_threads_with_nothing_to_do_sleep_and_are_woken() -> None:
 
 def test_one_helper_of_many_is_woken() -> None:
     threads = make(5)
-    run(threads, Entry(0.05), 4)
+    run(threads, Entry(meet=5), 4)
     wait_until(lambda: len(threads.sleeping) == 4)
-    entry = Entry(0.05)
+    entry = Entry(meet=2)
     run(threads, entry, 1)
     assert len(entry.calls) == 2 and all(0 <= part < 2 for part in entry.parts)
     threads.stop()
@@ -120,32 +115,31 @@ def test_one_helper_of_many_is_woken() -> None:
 
 def test_a_finished_launch_withdraws_its_tickets() -> None:
     threads = make(2)
-    run(threads, Entry(0.05), 1)
-    inside = threading.Event()
-    slow, quick = Entry(0.5, inside.set), Entry()
+    go = threading.Event()
+    slow, quick = Entry(meet=2, then=lambda: go.wait(30)), Entry()
     other = threading.Thread(target=run, args=(threads, slow, 1))
     other.start()
-    inside.wait(20)
     wait_until(lambda: len(slow.names) == 2)
     run(threads, quick, 1)
     assert slow.calls == [], "it does not wait for a busy helper"
     assert len(quick.calls) == 1
+    go.set()
     other.join()
-    time.sleep(0.05)
+    run(threads, Entry(meet=2), 1)
     assert len(slow.calls) == 2 and len(quick.calls) == 1, "a withdrawn ticket is not used later"
     threads.stop()
 
 
 def test_a_free_helper_joins_a_launch_that_has_begun() -> None:
     threads = make(2)
-    run(threads, Entry(0.05), 1)
-    short, long = Entry(0.2), Entry(1.0)
-    other = threading.Thread(target=run, args=(threads, short, 1))
+    go = threading.Event()
+    first, second = Entry(meet=2, then=lambda: go.wait(30)), Entry(meet=2, then=go.set)
+    other = threading.Thread(target=run, args=(threads, first, 1))
     other.start()
-    wait_until(lambda: len(short.names) == 2)
-    run(threads, long, 1)
+    wait_until(lambda: len(first.names) == 2)
+    run(threads, second, 1)
     other.join()
-    assert long.names == {threading.current_thread().name, "sterna-1"}
+    assert second.names == {threading.current_thread().name, "sterna-1"} and len(second.calls) == 2
     threads.stop()
 
 
@@ -172,10 +166,13 @@ def test_many_threads_launch_at_once() -> None:
 
 def test_more_launches_than_places_run_in_their_own_threads() -> None:
     threads = make(2)
-    entries = [Entry(0.3) for _ in range(20)]
+    go = threading.Event()
+    entries = [Entry(then=lambda: go.wait(30)) for _ in range(20)]
     callers = [threading.Thread(target=run, args=(threads, entry, 1)) for entry in entries]
     for caller in callers:
         caller.start()
+    wait_until(lambda: all(entry.names for entry in entries))
+    go.set()
     for caller in callers:
         caller.join()
     assert all(1 <= len(entry.calls) <= 2 for entry in entries)
@@ -206,7 +203,7 @@ def test_an_interrupt_is_raised_after_the_helpers_are_out() -> None:
             time.sleep(0.2)
             inside.append("out")
 
-    entry = Entry(0, then)
+    entry = Entry(then=then)
     with pytest.raises(KeyboardInterrupt):
         run(threads, entry, 1)
     assert inside == ["in", "out"]
@@ -240,7 +237,7 @@ FORK = """
 import os
 from test_cpu_pool import Entry, pool, run, host_object
 def names():
-    entry = Entry(0.1)
+    entry = Entry(meet=2)
     run(pool(host_object()), entry, 1)
     return len(entry.names)
 assert names() == 2
