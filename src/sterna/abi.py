@@ -1,4 +1,4 @@
-"""Argument layout: how launch arguments lie in memory, derived from their types alone.
+"""What compiled kernels and launches agree on: how arguments lie in memory, and what goes beside them.
 
 Compiler and runtime both compute it from the signature, so an image needs no copy of it beyond a
 check.  A layout is a flat list of fields in C struct order and natural alignment:
@@ -13,7 +13,8 @@ none, literal   nothing
 ========== ================================================================
 
 A GPU kernel's *state words* lie behind its arguments, in the order of `STATE_WORDS`; a kernel has only those that it
-reads, and its image names them (launch fact ``state``).
+reads, and its image names them (launch fact ``state``).  A CPU kernel is given a structure in memory instead
+(`LAUNCH_FIELDS`, `BLOCK_RANGES`).
 """
 
 from __future__ import annotations
@@ -36,9 +37,8 @@ from sterna.types import (
 )  # fmt: skip
 
 __all__ = [
-    "BLOCK_RANGES", "KEY_FLAGS", "LAUNCH_FIELDS", "OFFER_FIELDS", "PACK", "PACK_ARGUMENT", "PACK_HEAD", "PACK_KINDS",
-    "PACK_WORDS", "STATE_WORDS", "TEAM", "ArgField", "ArgLayout", "arg_layout", "pack_state", "scalar_code",
-    "state_offsets", "state_padding", "words_of_array",
+    "BLOCK_RANGES", "KEY_FLAGS", "LAUNCH_FIELDS", "STATE_WORDS", "ArgField", "ArgLayout", "arg_layout", "flat_codes",
+    "pack_state", "scalar_code", "state_offsets", "state_padding", "words_of_array",
 ]  # fmt: skip
 
 STATE_WORDS = {"record": 1, "table": 1, "print": 1, "extents": 3, "flat": 2, "dynamic": 1, "seed": 1}
@@ -62,27 +62,8 @@ least; ``zero``: 0, which the optimiser does not know.
 """
 BLOCK_RANGES = (32, 8)
 """Where the ranges of blocks begin in it and how many words each has: the next block to take, the end, padding."""
-TEAM = {name: f"sterna_team_{name}" for name in ("launch", "offer", "run", "wait", "work")}
-"""Symbols of the functions that every CPU image has for the thread pool (`sterna.compiler.codegen.cpu.team`)."""
-PACK = "sterna_pack"
-"""Symbol of the function that reads launch arguments (`sterna.compiler.codegen.cpu.packing`)."""
-PACK_HEAD = ("count", "items", "integer")
-PACK_ARGUMENT = ("kind", "type", "dtype", "ndim", "flags", "offset")
-PACK_WORDS, PACK_KINDS = 8, ("array", "strided", "float", "int")
-"""What that function is told: 64-bit words, eight that hold for all arguments and then eight for each.
-
-``count``: of arguments; ``items``: where a tuple's items begin; ``integer``: address of C's
-``PyLong_AsLongLongAndOverflow``; ``kind``: index in `PACK_KINDS`; ``type`` and ``dtype``: addresses of the objects that
-an argument must have; ``offset``: where its fields go.
-"""
 KEY_FLAGS = 0x1 | 0x2 | 0x100 | 0x400
 """Flags of a NumPy array that its device type depends on: C-contiguous, F-contiguous, aligned, writeable."""
-OFFER_FIELDS = {"state": 0, "args": 1, "launch": 2, "words": 16}
-"""A place on the board where CPU launches are offered to the pool: index of each 64-bit field, and its size in words.
-
-``state``: tickets left in the upper half, threads inside in the lower.  The board has a head of the same size, whose
-first word is the number of places.
-"""
 
 
 def state_offsets(names: Iterable[str]) -> tuple[dict[str, int], int]:

@@ -15,9 +15,9 @@ import pytest
 
 import sterna
 from sterna import atomic, grid, shared
-from sterna.abi import PACK, TEAM
 from sterna.compiler.ir import nodes as ir
 from sterna.errors import CompileError, UnsupportedError
+from sterna.host_abi import PACK, TEAM
 from sterna.options import CompileOptions
 from sterna.relocation.record import Manifest, RefKind, RelocationRecord
 from sterna.targets.cpu.elf import read_object, undefined_symbols

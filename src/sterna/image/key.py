@@ -26,7 +26,7 @@ __all__ = ["CODEGEN_SCHEMA", "KEY_SCHEMA", "base_key", "kernel_key"]
 
 KEY_SCHEMA = 1
 """Bumped when the meaning of the fields changes."""
-CODEGEN_SCHEMA = 30
+CODEGEN_SCHEMA = 31
 """Bumped when Sterna's own frontend, passes or code generation make other code from the same input."""
 
 

@@ -34,6 +34,7 @@ FastLaunch = Callable[[tuple[Any, ...]], bool]
 """Launches with these arguments and says True, or does nothing and says False."""
 
 _MOST_ARGUMENTS = 32
+_TESTS = "active() is None", "dispatcher.epoch is epoch", "holds()"
 _NATIVE = """
         if not ({tests}):
             return False
@@ -106,22 +107,14 @@ def make_fast_launch(
     return made
 
 
-_TESTS = "active() is None", "dispatcher.epoch is epoch", "holds()"
-
-
 def _in_native_code(found: Specialisation, args: Sequence[Any], names: dict[str, Any]) -> str | None:
     """Tests and packing by a function of the device, where it has one for such arguments."""
     make = getattr(found.loaded.module, "native_packer", None)
     packer = None if make is None else make(found.packer.layout, found.types, args)
     if packer is None:
         return None
-    names |= {
-        "pack": packer.function,
-        "plan": packer.plan,
-        "size": packer.size,
-        "new": bytes,
-        "packer": packer,
-    }  # whose memory the plan is
+    # the packer owns the memory of the plan
+    names |= {"pack": packer.function, "plan": packer.plan, "size": packer.size, "new": bytes, "packer": packer}
     return _NATIVE.format(tests=" and ".join(_TESTS))
 
 

@@ -108,7 +108,7 @@ class _LaunchBlock:
 class _Prepared:
     """What a module keeps of a configuration: the sizes, and the packed header for one thread and for several."""
 
-    __slots__ = ("_headers", "blocks", "chosen", "config", "header", "helpers", "settled", "shared", "span", "threads")
+    __slots__ = ("_headers", "blocks", "config", "header", "helpers", "settled", "shared", "span", "threads")
 
     def __init__(self, config: LaunchConfig) -> None:
         grid, block = config.blocks, config.threads
@@ -118,12 +118,12 @@ class _Prepared:
         self.helpers = max(min(self.blocks, _thread_limit()) - 1, 0)
         self._headers: dict[int, bytes] = {}
         self.header = self.header_for(0)
-        self.settled = self.chosen = 0
+        self.settled = 0
         self.shared, self.span = b"", slice(0, 0)
 
-    def settle(self, helpers: int) -> None:
-        """Let the next launches be of so many threads, without measuring: they have work for more."""
-        self.chosen, self.shared = helpers, self.header_for(helpers)
+    def settle(self) -> None:
+        """Let the next launches be of all threads, without measuring: they have work for more."""
+        self.shared = self.header_for(self.helpers)
         self.span = slice(_HEADER_AT, _HEADER_AT + len(self.shared))
         self.settled = _SETTLED  # last: another thread may be launching
 
@@ -239,7 +239,7 @@ class CpuModule:
         if prepared.settled > 0:
             prepared.settled -= 1
             block.whole[prepared.span] = prepared.shared
-            _workers(self._host).run(self._entry, args, block, prepared.chosen)
+            _workers(self._host).run(self._entry, args, block, prepared.helpers)
             return
         helpers = min(int(prepared.threads * self._cost / _SHARE_NS), prepared.helpers) if self._host else 0
         if helpers and self._prints and _writer[0] == threading.get_ident():
@@ -254,7 +254,7 @@ class CpuModule:
             self._entry(args, block.address, 0)
         cost = (perf_counter_ns() - start) * (helpers + 1) / prepared.threads
         if not self._prints and helpers == prepared.helpers and cost * prepared.threads > _LARGE * helpers * _SHARE_NS:
-            prepared.settle(helpers)
+            prepared.settle()
         self._cost = cost if self._cost == _GUESS_NS else 0.5 * (self._cost + cost)
 
     def _prepare(self, config: LaunchConfig) -> _Prepared:

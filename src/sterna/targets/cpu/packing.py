@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from sterna.abi import KEY_FLAGS, PACK, PACK_HEAD, PACK_KINDS, PACK_WORDS, ArgLayout, flat_codes
+from sterna.abi import KEY_FLAGS, ArgLayout, flat_codes
+from sterna.host_abi import PACK, PACK_KINDS, PACK_WORDS
 from sterna.targets.cpu.hostcode import host_functions
 from sterna.types import ArrayType, Type
 
@@ -44,8 +45,7 @@ class NativePacker:
 
     def __init__(self, function: Any, arguments: Sequence[Sequence[int]], size: int, kept: Any) -> None:
         integer = ctypes.cast(ctypes.pythonapi.PyLong_AsLongLongAndOverflow, ctypes.c_void_p).value or 0
-        head = dict(zip(PACK_HEAD, (len(arguments), tuple.__basicsize__, integer), strict=True))
-        words = list(head.values())
+        words = [len(arguments), tuple.__basicsize__, integer]  # as `PACK_HEAD` has them
         for argument in arguments:
             words += [0] * (-len(words) % PACK_WORDS)
             words += argument

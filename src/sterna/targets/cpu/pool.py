@@ -25,7 +25,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, Protocol
 
-from sterna.abi import OFFER_FIELDS, TEAM
+from sterna.host_abi import OFFER_FIELDS, TEAM
 from sterna.targets.cpu.hostcode import host_functions
 from sterna.targets.cpu.threads import thread_count
 
@@ -150,12 +150,12 @@ class Pool:
     """
 
     def __init__(self, threads: int, host: bytes) -> None:
-        self.threads, self.team, self.board = threads, _Team(host), _Board()
+        self.team, self.board = _Team(host), _Board()
         self.sleeping: list[_Worker] = []
         self._workers: list[_Worker] = []
         self._lock = threading.Lock()
         self._most, self._ready = threads - 1, 0
-        self._free, self._launch = self.board.free, self.team.launch
+        self._free, self._launch = self.board.free, self.team.launch  # at hand: a launch may find nothing in the caches
 
     def run(self, entry: Entry, args: bytes, launch: Launch, helpers: int) -> None:
         """Run a launch in this thread and in up to `helpers` others; return when all have left it.
@@ -174,12 +174,10 @@ class Pool:
         if helpers > self._ready:
             helpers = self._start(helpers)
         try:
-            place = self._free.pop()
+            place = self._free.pop() if helpers > 0 else 0
         except IndexError:
             place = self.board.new_place()
-        if not place or helpers <= 0:
-            if place:
-                self._free.append(place)
+        if not place:
             entry(args, launch.address, 0)
             return
         try:

@@ -77,23 +77,16 @@ def _each_range(e: KernelEmitter, body: Callable[[str, str], None]) -> None:
     b = e.b
     start, words = BLOCK_RANGES
     parts = e.launch_value("parts")
-    current, left = b.slot("i64"), b.slot("i64")
-    turn, done = b.label("range"), b.label("finished")
-    b.emit(f"store i64 %part, ptr {current}")
-    b.emit(f"store i64 {parts}, ptr {left}")
-    b.place(turn)
-    number = b.op(f"load i64, ptr {current}")
-    place = b.op(f"add nuw nsw i64 {b.op(f'mul nuw nsw i64 {number}, {words}')}, {start}")
-    counter = b.op(f"getelementptr inbounds i64, ptr %launch, i64 {place}")
-    end = b.op(f"load i64, ptr {b.op(f'getelementptr inbounds i64, ptr {counter}, i64 1')}")
-    body(counter, end)
-    following = b.op(f"add nuw nsw i64 {number}, 1")
-    around = b.icmp("eq", 64, following, parts)
-    b.emit(f"store i64 {b.op(f'select i1 {around}, i64 0, i64 {following}')}, ptr {current}")
-    more = b.op(f"sub nuw nsw i64 {b.op(f'load i64, ptr {left}')}, 1")
-    b.emit(f"store i64 {more}, ptr {left}")
-    b.branch(b.icmp("eq", 64, more, "0"), done, turn)
-    b.place(done)
+
+    def turn(number: str) -> None:
+        reached = b.op(f"add nuw nsw i64 %part, {number}")
+        around = b.op(f"sub i64 {reached}, {parts}")
+        own = b.select(b.icmp("ult", 64, reached, parts), "i64", reached, around)
+        place = b.op(f"add nuw nsw i64 {b.op(f'mul nuw nsw i64 {own}, {words}')}, {start}")
+        counter = b.op(f"getelementptr inbounds i64, ptr %launch, i64 {place}")
+        body(counter, b.op(f"load i64, ptr {b.op(f'getelementptr inbounds i64, ptr {counter}, i64 1')}"))
+
+    b.count_loop(parts, "range", turn)
 
 
 def _block_loop(e: KernelEmitter, program: Program, dims: Dims, counter: str, end: str) -> None:

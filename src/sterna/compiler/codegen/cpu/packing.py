@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sterna.abi import KEY_FLAGS, PACK, PACK_ARGUMENT, PACK_HEAD, PACK_KINDS, PACK_WORDS
+from sterna.abi import KEY_FLAGS
+from sterna.host_abi import PACK, PACK_ARGUMENT, PACK_HEAD, PACK_KINDS, PACK_WORDS
 
 if TYPE_CHECKING:
     from sterna.compiler.codegen.cpu.profile import CpuProfile

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sterna.compiler.codegen.cpu.mathematics import FLOAT32_FUNCTIONS, Emit
+from sterna.compiler.codegen.cpu.mathematics import FLOAT32_FUNCTIONS
+from sterna.compiler.codegen.llvm.mathops import Emit
 from sterna.compiler.codegen.llvm.profile import LLVMProfile
 
 __all__ = ["CpuProfile"]

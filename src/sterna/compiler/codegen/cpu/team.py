@@ -1,7 +1,7 @@
 """What the thread pool calls in native code: offering a launch, waiting for its threads, working.
 
-They are host functions (`host`): they know the launch structure and the board of `sterna.abi`, and no kernel; an entry
-is called through its address.
+They are host functions (`host`): they know the launch structure (`sterna.abi`) and the board (`sterna.host_abi`), and
+no kernel; an entry is called through its address.
 
 ::
 
@@ -19,7 +19,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sterna.abi import LAUNCH_FIELDS, OFFER_FIELDS, TEAM
+from sterna.abi import LAUNCH_FIELDS
+from sterna.host_abi import OFFER_FIELDS, TEAM
 
 if TYPE_CHECKING:
     from sterna.compiler.codegen.cpu.profile import CpuProfile
@@ -32,6 +33,15 @@ _INSIDE = (1 << 32) - 1
 """The half of the state that counts threads inside."""
 _ENTERING = 1 - (1 << 32)
 """What entering adds to the state: one ticket less, one thread inside."""
+_READ = """\
+  %args.at = getelementptr inbounds i64, ptr %offer, i64 {offer[args]}
+  %args = load ptr, ptr %args.at
+  %launch.at = getelementptr inbounds i64, ptr %offer, i64 {offer[launch]}
+  %launch = load ptr, ptr %launch.at
+  %entry.at = getelementptr inbounds i64, ptr %launch, i64 {launch[entry]}
+  %kernel = load ptr, ptr %entry.at
+"""
+"""What stands at a place: arguments, launch structure, entry."""
 _TEXT = """\
 define void @{team[offer]}(ptr %args, ptr %launch, ptr %offer) {attributes} {{
 entry:
@@ -48,13 +58,7 @@ entry:
 }}
 define i64 @{team[run]}(ptr %offer) {attributes} {{
 entry:
-  %args.at = getelementptr inbounds i64, ptr %offer, i64 {offer[args]}
-  %args = load ptr, ptr %args.at
-  %launch.at = getelementptr inbounds i64, ptr %offer, i64 {offer[launch]}
-  %launch = load ptr, ptr %launch.at
-  %entry.at = getelementptr inbounds i64, ptr %launch, i64 {launch[entry]}
-  %kernel = load ptr, ptr %entry.at
-  call void %kernel(ptr %args, ptr %launch, i64 0)
+{read}  call void %kernel(ptr %args, ptr %launch, i64 0)
   %left = call i64 @{team[wait]}(ptr %offer)
   ret i64 %left
 }}
@@ -112,13 +116,7 @@ take:
   %won = extractvalue {{ i64, i1 }} %swap, 1
   br i1 %won, label %run, label %other
 run:
-  %args.at = getelementptr inbounds i64, ptr %offer, i64 {offer[args]}
-  %args = load ptr, ptr %args.at
-  %launch.at = getelementptr inbounds i64, ptr %offer, i64 {offer[launch]}
-  %launch = load ptr, ptr %launch.at
-  %entry.at = getelementptr inbounds i64, ptr %launch, i64 {launch[entry]}
-  %kernel = load ptr, ptr %entry.at
-  %parts.at = getelementptr inbounds i64, ptr %launch, i64 {launch[parts]}
+{read}  %parts.at = getelementptr inbounds i64, ptr %launch, i64 {launch[parts]}
   %parts = load i64, ptr %parts.at
   %has.own = icmp ult i64 %number, %parts
   %part = select i1 %has.own, i64 %number, i64 %ticket
@@ -140,8 +138,9 @@ end:
 def team_text(profile: CpuProfile) -> str:
     """LLVM IR of the functions for a kind of processor."""
     name, argument = profile.pause
+    read = _READ.format(launch=LAUNCH_FIELDS, offer=OFFER_FIELDS)
     text = _TEXT.format(
-        team=TEAM, launch=LAUNCH_FIELDS, offer=OFFER_FIELDS, attributes=profile.call_attributes(), spins=_WAIT_SPINS,
-        inside=_INSIDE, entering=_ENTERING, pause=f"call void @{name}({argument})",
+        read=read, team=TEAM, launch=LAUNCH_FIELDS, offer=OFFER_FIELDS, attributes=profile.call_attributes(),
+        spins=_WAIT_SPINS, inside=_INSIDE, entering=_ENTERING, pause=f"call void @{name}({argument})",
     )  # fmt: skip
     return f"{text}declare void @{name}({argument.partition(' ')[0]})\n"

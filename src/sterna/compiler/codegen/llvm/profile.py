@@ -6,7 +6,7 @@ package asks which target it generates code for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from sterna.types import Type
 if TYPE_CHECKING:
     from sterna.compiler.codegen.llvm.emitter import FunctionEmitter
     from sterna.compiler.codegen.llvm.intrinsics import Emit
+    from sterna.compiler.codegen.llvm.mathops import Emit as EmitNumber
 
 __all__ = ["LLVMProfile"]
 
@@ -87,7 +88,7 @@ class LLVMProfile:
         """Symbol that computes `name` on ``float`` or ``double``: C's by default."""
         return name + ("f" if llvm_type == "float" else "")
 
-    def float32_functions(self) -> Mapping[str, Callable[[FunctionEmitter, str, tuple[str, ...]], str]]:
+    def float32_functions(self) -> Mapping[str, EmitNumber]:
         """Functions of the mathematical library that the target computes otherwise, by name, for float32."""
         return {}
 
